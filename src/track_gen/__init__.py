@@ -1,0 +1,1 @@
+"""Thousands of closed race tracks per call, one per RL environment."""

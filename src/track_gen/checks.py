@@ -1,0 +1,196 @@
+"""Checks of everything a user passes in; all error texts of configuration live here.
+
+A message names the owner and the field, the bound and the value:
+``TrackGenConfig.half_width must be finite and > 0, got nan``. Comparisons are written so that NaN
+fails them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+__all__ = [
+    "as_device_mask",
+    "check_array",
+    "check_bool",
+    "check_choice",
+    "check_device",
+    "check_float",
+    "check_int",
+    "check_range",
+    "suggestion",
+]
+
+
+def suggestion(name: object, choices: Iterable[str]) -> str:
+    """`` Did you mean: 'x'?`` for a near miss, else an empty string."""
+    near = difflib.get_close_matches(str(name), list(choices), n=1)
+    return f" Did you mean: {near[0]!r}?" if near else ""
+
+
+def check_bool(name: str, value: Any) -> bool:
+    """``value`` as a bool.
+
+    Raises:
+        TypeError: If it is not one.
+    """
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be a bool, got {value!r} ({type(value).__name__})")
+    return bool(value)
+
+
+def check_int(name: str, value: Any, low: int, high: int) -> int:
+    """``value`` as an int in [low, high]; a bool or a float is not an int.
+
+    Raises:
+        TypeError: If it is not an integer.
+        ValueError: If it is out of bounds.
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be an int, got {value!r} ({type(value).__name__})")
+    if not low <= value <= high:
+        raise ValueError(f"{name} must be in [{low}, {high}], got {value}")
+    return int(value)
+
+
+def _bound_text(low: float, high: float, low_open: bool) -> str:
+    if math.isinf(high):
+        return f"finite and {'>' if low_open else '>='} {low:g}"
+    return f"in {'(' if low_open else '['}{low:g}, {high:g}]"
+
+
+def check_float(name: str, value: Any, low: float, high: float = math.inf, low_open: bool = False) -> float:
+    """``value`` as a finite float in [low, high], or (low, high] if ``low_open``.
+
+    Raises:
+        TypeError: If it is not a number.
+        ValueError: If it is not finite or out of bounds.
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{name} must be a number, got {value!r} ({type(value).__name__})")
+    number = float(value)
+    above = number > low if low_open else number >= low
+    if not (math.isfinite(number) and above and number <= high):
+        raise ValueError(f"{name} must be {_bound_text(low, high, low_open)}, got {value}")
+    return number
+
+
+def check_range(
+    name: str, value: Any, low: float, high: float = math.inf, low_open: bool = False
+) -> float | tuple[float, float]:
+    """``value`` as a number or as an ordered ``(low, high)`` pair of numbers within the bounds.
+
+    Raises:
+        TypeError: If it is neither.
+        ValueError: If a number is out of bounds or the pair is not ordered.
+    """
+    if isinstance(value, (tuple, list)):
+        if len(value) != 2:
+            raise ValueError(f"{name} must be a number or a (low, high) pair, got {value!r}")
+        first = check_float(f"{name}[0]", value[0], low, high, low_open)
+        second = check_float(f"{name}[1]", value[1], low, high, low_open)
+        if not first <= second:
+            raise ValueError(f"{name} must be ordered, low <= high, got ({value[0]}, {value[1]})")
+        return first, second
+    return check_float(name, value, low, high, low_open)
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
+    """``value`` if it is one of ``choices``.
+
+    Raises:
+        TypeError: If it is not a string.
+        ValueError: If it is none of them, with a suggestion for a near miss.
+    """
+    known = list(choices)
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, got {value!r} ({type(value).__name__})")
+    if value not in known:
+        raise ValueError(
+            f"{name} must be one of {', '.join(repr(c) for c in known)}, got {value!r}.{suggestion(value, known)}"
+        )
+    return value
+
+
+def check_device(name: str, value: Any) -> wp.Device:
+    """``value`` as a Warp device; None is Warp's current device.
+
+    Raises:
+        ValueError: If Warp has no such device.
+        TypeError: If it is not a device or a name.
+    """
+    if value is not None and not isinstance(value, (str, wp.Device)) and type(value).__name__ != "device":
+        raise TypeError(f"{name} must be a device, a name or None, got {value!r} ({type(value).__name__})")
+    try:
+        if type(value).__name__ == "device":
+            return wp.device_from_torch(value)
+        return wp.get_device(value)
+    except (ValueError, RuntimeError) as error:
+        known = [str(d) for d in wp.get_devices()]
+        raise ValueError(f"{name}: no Warp device {str(value)!r}; available: {', '.join(known)}") from error
+
+
+def _is_torch_tensor(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "data_ptr")
+
+
+def check_array(
+    name: str, value: Any, dtype: Any, shape: tuple[int | None, ...], device: wp.Device
+) -> wp.array:
+    """``value`` as a contiguous Warp array of this dtype, shape and device.
+
+    A Warp array or a torch tensor on the device is taken without a copy; a NumPy array is copied.
+
+    Args:
+        name: Owner and field for the message.
+        value: Warp array, torch tensor or NumPy array.
+        dtype: Warp scalar type.
+        shape: Expected shape, None for a free dimension.
+        device: Device the array must be on.
+
+    Raises:
+        TypeError: If the type or dtype is wrong.
+        ValueError: If the shape or the device is wrong.
+    """
+    numpy_dtype = np.dtype(wp.dtype_to_numpy(dtype))
+    if isinstance(value, np.ndarray):
+        if value.dtype != numpy_dtype:
+            raise TypeError(f"{name} must have dtype {numpy_dtype}, got {value.dtype}")
+        found, location = value.shape, device
+    elif isinstance(value, wp.array):
+        if value.dtype is not dtype:
+            raise TypeError(f"{name} must have dtype {numpy_dtype}, got {value.dtype.__name__}")
+        found, location = value.shape, value.device
+    elif _is_torch_tensor(value):
+        if wp.dtype_from_torch(value.dtype) is not dtype:
+            raise TypeError(f"{name} must have dtype {numpy_dtype}, got {value.dtype}")
+        found, location = tuple(value.shape), wp.device_from_torch(value.device)
+    else:
+        raise TypeError(
+            f"{name} must be a Warp array, torch tensor or NumPy array of {numpy_dtype}, got {type(value).__name__}"
+        )
+    if len(found) != len(shape) or any(want not in (None, got) for want, got in zip(shape, found, strict=True)):
+        wanted = ", ".join("*" if size is None else str(size) for size in shape)
+        raise ValueError(f"{name} must have shape ({wanted}), got {tuple(found)}")
+    if location != device:
+        raise ValueError(f"{name} must be on device {device}, got {location}")
+    if isinstance(value, np.ndarray):
+        return wp.array(value, dtype=dtype, device=device)
+    array = value if isinstance(value, wp.array) else wp.from_torch(value.detach(), dtype=dtype)
+    return array if array.is_contiguous else array.contiguous()
+
+
+def as_device_mask(name: str, mask: Any, num_envs: int, device: wp.Device) -> wp.array:
+    """``mask`` as a bool Warp array [E] on the device; device arrays are not copied.
+
+    Raises:
+        TypeError: If the type or dtype is wrong.
+        ValueError: If the shape or the device is wrong.
+    """
+    return check_array(name, mask, dtype=wp.bool, shape=(num_envs,), device=device)

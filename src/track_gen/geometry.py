@@ -1,0 +1,168 @@
+"""Plane geometry as ``@wp.func``: vectors, angles, segments, splines. No kernels, no state.
+
+Angles are in radians, counter-clockwise positive, left = +90 degrees (``docs/conventions.md``).
+``wp.sin`` and ``wp.cos`` need stack memory on CUDA (range reduction), so :func:`cos_sin` is a
+polynomial of its own.
+"""
+
+from __future__ import annotations
+
+import warp as wp
+
+__all__ = [
+    "catmull_rom",
+    "chord_knot",
+    "cos_sin",
+    "cross",
+    "cubic_bezier",
+    "left_of",
+    "point_segment_distance_squared",
+    "rotate",
+    "segment_distance_squared",
+    "segments_meet",
+    "turn_angle",
+    "wrap_angle",
+]
+
+wp.set_module_options({"enable_backward": False})
+
+_TWO_PI = 6.283185307179586
+_PI = 3.141592653589793
+
+
+@wp.func
+def cross(a: wp.vec2f, b: wp.vec2f) -> float:
+    """z component of the cross product; positive if ``b`` is left of ``a``."""
+    return a[0] * b[1] - a[1] * b[0]
+
+
+@wp.func
+def left_of(a: wp.vec2f) -> wp.vec2f:
+    """``a`` turned by +90 degrees."""
+    return wp.vec2f(-a[1], a[0])
+
+
+@wp.func
+def rotate(a: wp.vec2f, direction: wp.vec2f) -> wp.vec2f:
+    """``a`` rotated by the angle of the unit vector ``direction`` = (cos, sin)."""
+    return wp.vec2f(a[0] * direction[0] - a[1] * direction[1], a[0] * direction[1] + a[1] * direction[0])
+
+
+@wp.func
+def wrap_angle(angle: float) -> float:
+    """``angle`` shifted by whole turns into [-pi, pi]."""
+    return angle - wp.static(_TWO_PI) * wp.round(angle * wp.static(1.0 / _TWO_PI))
+
+
+@wp.func
+def cos_sin(angle: float) -> wp.vec2f:
+    """(cos, sin) of ``angle`` to about 2e-7, for angles within some hundred turns.
+
+    Quadrant reduction in two steps (Cody and Waite), then the minimax polynomials of the Cephes
+    library for [-pi/4, pi/4].
+    """
+    turns = wp.round(angle * wp.static(2.0 / _PI))
+    x = angle - turns * 1.5707855224609375
+    x = x - turns * 1.0804334124e-5
+    x2 = x * x
+    s = x + x * x2 * (-1.6666654611e-1 + x2 * (8.3321608736e-3 - x2 * 1.9515295891e-4))
+    c = 1.0 - 0.5 * x2 + x2 * x2 * (4.166664568298827e-2 + x2 * (-1.388731625493765e-3 + x2 * 2.443315711809948e-5))
+    quadrant = int(turns) & 3
+    if quadrant == 0:
+        return wp.vec2f(c, s)
+    if quadrant == 1:
+        return wp.vec2f(-s, c)
+    if quadrant == 2:
+        return wp.vec2f(-c, -s)
+    return wp.vec2f(s, -c)
+
+
+@wp.func
+def turn_angle(incoming: wp.vec2f, outgoing: wp.vec2f) -> float:
+    """Signed angle from edge ``incoming`` to edge ``outgoing`` in (-pi, pi], left positive."""
+    return wp.atan2(cross(incoming, outgoing), wp.dot(incoming, outgoing))
+
+
+@wp.func
+def cubic_bezier(p0: wp.vec2f, p1: wp.vec2f, p2: wp.vec2f, p3: wp.vec2f, t: float) -> wp.vec2f:
+    """Point of a cubic Bezier curve at ``t`` in [0, 1]."""
+    s = 1.0 - t
+    return s * s * s * p0 + 3.0 * s * s * t * p1 + 3.0 * s * t * t * p2 + t * t * t * p3
+
+
+@wp.func
+def chord_knot(a: wp.vec2f, b: wp.vec2f) -> float:
+    """Centripetal knot interval: the square root of the chord, kept above zero."""
+    return wp.max(wp.sqrt(wp.length(b - a)), 1.0e-6)
+
+
+@wp.func
+def catmull_rom(
+    p0: wp.vec2f, p1: wp.vec2f, p2: wp.vec2f, p3: wp.vec2f, k0: float, k1: float, k2: float, t: float
+) -> wp.vec2f:
+    """Point at ``t`` in [0, 1] between ``p1`` and ``p2`` of a Catmull-Rom spline.
+
+    ``k0, k1, k2`` are the knot intervals of the edges p0-p1, p1-p2, p2-p3: all 1 for the uniform
+    spline, :func:`chord_knot` for the centripetal one.
+    """
+    m1 = k1 * ((p1 - p0) / k0 - (p2 - p0) / (k0 + k1)) + (p2 - p1)
+    m2 = k1 * ((p3 - p2) / k2 - (p3 - p1) / (k1 + k2)) + (p2 - p1)
+    t2 = t * t
+    t3 = t2 * t
+    return (
+        (2.0 * t3 - 3.0 * t2 + 1.0) * p1
+        + (t3 - 2.0 * t2 + t) * m1
+        + (3.0 * t2 - 2.0 * t3) * p2
+        + (t3 - t2) * m2
+    )
+
+
+@wp.func
+def segments_meet(p: wp.vec2f, u: wp.vec2f, q: wp.vec2f, v: wp.vec2f, tolerance: float) -> bool:
+    """Whether segment ``p .. p + u`` touches segment ``q .. q + v``.
+
+    Two segments are disjoint if, seen from one of them, both ends of the other lie strictly on one
+    side, or both before its start, or both beyond its end. ``tolerance`` [length squared] widens
+    all these tests, so that "almost touching" counts as a hit.
+    """
+    a = q - p
+    b = a + v
+    ca = cross(u, a)
+    cb = cross(u, b)
+    if (ca > tolerance and cb > tolerance) or (ca < -tolerance and cb < -tolerance):
+        return False
+    c = -a
+    d = c + u
+    cc = cross(v, c)
+    cd = cross(v, d)
+    if (cc > tolerance and cd > tolerance) or (cc < -tolerance and cd < -tolerance):
+        return False
+    uu = wp.dot(u, u)
+    da = wp.dot(u, a)
+    db = wp.dot(u, b)
+    if (da < -tolerance and db < -tolerance) or (da > uu + tolerance and db > uu + tolerance):
+        return False
+    vv = wp.dot(v, v)
+    dc = wp.dot(v, c)
+    dd = wp.dot(v, d)
+    return not ((dc < -tolerance and dd < -tolerance) or (dc > vv + tolerance and dd > vv + tolerance))
+
+
+@wp.func
+def point_segment_distance_squared(p: wp.vec2f, q: wp.vec2f, v: wp.vec2f) -> float:
+    """Squared distance from ``p`` to segment ``q .. q + v``."""
+    d = p - q
+    t = wp.clamp(wp.dot(d, v) / wp.max(wp.dot(v, v), 1.0e-30), 0.0, 1.0)
+    r = d - t * v
+    return wp.dot(r, r)
+
+
+@wp.func
+def segment_distance_squared(p: wp.vec2f, u: wp.vec2f, q: wp.vec2f, v: wp.vec2f) -> float:
+    """Squared distance between segments ``p .. p + u`` and ``q .. q + v``; 0 if they cross."""
+    if segments_meet(p, u, q, v, 0.0):
+        return 0.0
+    return wp.min(
+        wp.min(point_segment_distance_squared(p, q, v), point_segment_distance_squared(p + u, q, v)),
+        wp.min(point_segment_distance_squared(q, p, u), point_segment_distance_squared(q + v, p, u)),
+    )
