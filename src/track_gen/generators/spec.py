@@ -1,0 +1,113 @@
+"""What a track family is: its settings class, its launches, its place in the registry."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import warp as wp
+
+from track_gen.checks import check_range
+from track_gen.parameters import Knob
+
+__all__ = ["CurveJob", "GeneratorSettings", "GeneratorSpec"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratorSettings:
+    """Base class of a family's settings: frozen, keyword-only, checked once.
+
+    A subclass lists its continuous knobs in ``knobs``; the fields of these names hold a number or a
+    ``(low, high)`` pair drawn per env. Other fields are fixed for the batch.
+    """
+
+    knobs: ClassVar[tuple[Knob, ...]] = ()
+    """Continuous knobs in the order of the parameter table, after ``half_width`` and ``scale``."""
+
+    def __post_init__(self) -> None:
+        for knob in self.knobs:
+            name = f"{type(self).__name__}.{knob.name}"
+            check_range(name, getattr(self, knob.name), knob.low, knob.high, knob.low_open)
+        self.check()
+
+    def check(self) -> None:
+        """Check the fields that are not knobs; overridden by a family.
+
+        Raises:
+            ValueError: If a value is out of bounds.
+            TypeError: If a type is wrong.
+        """
+
+
+@dataclass
+class CurveJob:
+    """Everything the launch of a family reads and writes, for a range of rows and one attempt.
+
+    A family writes, for every env with ``pending`` true, a closed curve without a repeated end
+    point, counter-clockwise, in units of scale 1 and at any position: ``curve[env, :curve_count]``.
+    Placing it (centre, scale, augmentation) is done by the resampling stage.
+    """
+
+    seeds: wp.array
+    """Seeds, int32, shape [E]."""
+    episode: wp.array
+    """Episode counters, int32, shape [E]."""
+    pending: wp.array
+    """Envs to work on, bool, shape [E]."""
+    knobs: wp.array
+    """Drawn knobs, float32, shape [E, P]: half_width, scale, then the family's, in table order."""
+    attempt: int
+    """Attempt, from 0; part of the counter of every draw."""
+    curve: wp.array
+    """Output: dense closed curve, vec2f, shape [E, C]."""
+    curve_count: wp.array
+    """Output: points of the curve, int32, shape [E]; 0 makes the env invalid (NONFINITE)."""
+    scratch: dict[str, wp.array]
+    """The family's own arrays, first dimension E, as ``GeneratorSpec.allocate`` made them."""
+    first_knob: int
+    """Column of the family's first knob in ``knobs``."""
+    lanes: int
+    """Block size."""
+    device: wp.Device
+    """Device of all arrays."""
+
+    @property
+    def num_envs(self) -> int:
+        """Rows of this job."""
+        return self.pending.shape[0]
+
+
+def _no_scratch(settings: Any, num_envs: int, device: wp.Device) -> dict[str, wp.array]:
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class GeneratorSpec:
+    """A track family, as the registry holds it."""
+
+    name: str
+    """Name in ``TrackGenConfig.generator`` and on the command line."""
+    settings: type[GeneratorSettings]
+    """Settings class; its type selects the family."""
+    launches: Callable[[Any, CurveJob], list[wp.Launch]]
+    """Prepare the launches that write ``job.curve`` for the settings; runs nothing."""
+    curve_size: Callable[[Any], int]
+    """Points C that the dense curve of the settings may need."""
+    capturable: bool = True
+    """Whether the launches can be part of a CUDA graph."""
+    fit: Literal["box", "natural"] = "box"
+    """"box": the longer side of the bounding box becomes 1.44 * scale; "natural": times scale."""
+    allocate: Callable[[Any, int, wp.Device], dict[str, wp.array]] = _no_scratch
+    """Allocate the family's scratch: (settings, num_envs, device) to arrays with E rows."""
+    typical_length: Callable[[Any], float] = lambda settings: 8.0
+    """Length at scale 1 that 99.9 % of the tracks do not exceed; sizes ``N_max`` warnings."""
+    seed_version: int = 1
+    """Raised when the track of a seed changes on purpose; guarded by golden hashes in the tests."""
+
+    def __post_init__(self) -> None:
+        fields = {field.name for field in dataclasses.fields(self.settings)}
+        missing = [knob.name for knob in self.settings.knobs if knob.name not in fields]
+        if missing:
+            raise ValueError(f"GeneratorSpec {self.name!r}: knobs without a settings field: {missing}")
