@@ -7,6 +7,7 @@ episode), not per attempt: attempts do not bend the distribution.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -36,9 +37,9 @@ class Knob:
     """Whether ``low`` itself is illegal."""
 
 
-HALF_WIDTH = Knob("half_width", 0.0, 1.0e6, low_open=True)
+HALF_WIDTH = Knob("half_width", 0.0, math.inf, low_open=True)
 """Column 0 of every table [length]."""
-SCALE = Knob("scale", 0.0, 1.0e6, low_open=True)
+SCALE = Knob("scale", 0.0, math.inf, low_open=True)
 """Column 1 of every table [length]."""
 
 
