@@ -8,14 +8,19 @@ episode), not per attempt: attempts do not bend the distribution.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import numpy as np
 import warp as wp
 
+from track_gen.block import block_launch
+from track_gen.checks import as_device_mask, check_array, check_range, suggestion
 from track_gen.rng import Stream, draw_uniform
+from track_gen.status import TrackStatus
 
-__all__ = ["HALF_WIDTH", "SCALE", "Knob", "Range", "draw_parameter"]
+__all__ = ["HALF_WIDTH", "SCALE", "Knob", "ParameterTable", "Range", "draw_knobs", "draw_parameter"]
 
 wp.set_module_options({"enable_backward": False})
 
@@ -48,3 +53,225 @@ def draw_parameter(low: float, high: float, seed: int, episode: int, column: int
     """Value of one column for an env: uniform in [low, high], the same for every attempt."""
     u = draw_uniform(seed, episode, wp.static(int(Stream.PARAMETER)), 0, column)
     return wp.clamp(low + (high - low) * u[0], low, high)
+
+
+@wp.kernel
+def draw_knobs_kernel(
+    # In:
+    seeds_in: wp.array[wp.int32],
+    episode_in: wp.array[wp.int32],
+    active_in: wp.array[wp.bool],
+    parameters_in: wp.array3d[wp.float32],
+    legal_in: wp.array2d[wp.float32],
+    spacing: float,
+    # Out:
+    knobs_out: wp.array2d[wp.float32],
+    half_width_out: wp.array[wp.float32],
+    pending_out: wp.array[wp.bool],
+    status_out: wp.array[wp.int32],
+):
+    """Start a batch: draw the knobs of each active env, make it pending. Launch dim (E, lanes).
+
+    Bounds that are not finite, not ordered or not legal give PARAMETER, and so does a fixed spacing
+    outside [0.3, 1.0] half widths; the knobs of such an env are legal values all the same.
+    """
+    env, thread = wp.tid()
+    if thread != 0:
+        return
+    pending_out[env] = active_in[env]
+    if not active_in[env]:
+        return
+    status = int(0)
+    for column in range(parameters_in.shape[1]):
+        low = parameters_in[env, column, 0]
+        high = parameters_in[env, column, 1]
+        least = legal_in[column, 0]
+        most = legal_in[column, 1]
+        if not (low >= least and low <= high and high <= most and wp.isfinite(high)):
+            status = wp.static(int(TrackStatus.PARAMETER))
+            low = least
+            high = least
+        knobs_out[env, column] = draw_parameter(low, high, seeds_in[env], episode_in[env], column)
+    half_width = knobs_out[env, 0]
+    if spacing > 0.0 and not (
+        spacing >= wp.static(0.3 * (1.0 - 1.0e-5)) * half_width
+        and spacing <= wp.static(1.0 + 1.0e-5) * half_width
+    ):
+        status = wp.static(int(TrackStatus.PARAMETER))
+    half_width_out[env] = wp.where(status == 0, half_width, wp.nan)
+    status_out[env] = status
+
+
+def draw_knobs(
+    seeds: wp.array,
+    episode: wp.array,
+    active: wp.array,
+    parameters: wp.array,
+    legal: wp.array,
+    knobs: wp.array,
+    half_width: wp.array,
+    pending: wp.array,
+    status: wp.array,
+    spacing: float,
+    lanes: int,
+    device: wp.Device,
+) -> wp.Launch:
+    """Prepare the launch that starts a batch.
+
+    Args:
+        seeds: Seeds, int32, shape [E].
+        episode: Episode counters, int32, shape [E].
+        active: Envs to regenerate, bool, shape [E]; the others are not touched.
+        parameters: Bounds of each knob, float32, shape [E, P, 2].
+        legal: Legal bounds, float32, shape [P, 2].
+        knobs: Output draws, float32, shape [E, P].
+        half_width: Output half widths, float32, shape [E]; NaN with PARAMETER.
+        pending: Output envs that need an attempt, bool, shape [E].
+        status: Output, int32, shape [E]: 0 or PARAMETER.
+        spacing: Fixed spacing [length], or 0 where it follows the half width.
+        lanes: Block size.
+        device: Device of all arrays.
+    """
+    return block_launch(
+        draw_knobs_kernel,
+        active.shape[0],
+        lanes,
+        inputs=[seeds, episode, active, parameters, legal, spacing],
+        outputs=[knobs, half_width, pending, status],
+        device=device,
+    )
+
+
+class ParameterTable:
+    """Named view of the device table of knob bounds.
+
+    Args:
+        knobs: Knobs in the order of the columns.
+        values: Initial number or pair of each knob.
+        num_envs: Rows E.
+        device: Device of the table.
+        owner: Prefix of error messages.
+    """
+
+    def __init__(
+        self,
+        knobs: Sequence[Knob],
+        values: Sequence[Any],
+        num_envs: int,
+        device: wp.Device,
+        owner: str = "parameters",
+    ) -> None:
+        self.knobs = tuple(knobs)
+        self.num_envs = num_envs
+        self.device = device
+        self._owner = owner
+        row = np.array(
+            [value if isinstance(value, (tuple, list)) else (value, value) for value in values],
+            dtype=np.float32,
+        )
+        self.array = wp.array(
+            np.broadcast_to(row, (num_envs, len(self.knobs), 2)).copy(), dtype=wp.float32, device=device
+        )
+        """Bounds, float32, shape [E, P, 2]; its address never changes, kernels may write it."""
+        legal = np.array([(knob.low, knob.high) for knob in self.knobs], dtype=np.float32)
+        for row_index, knob in enumerate(self.knobs):
+            if knob.low_open:
+                legal[row_index, 0] = max(np.nextafter(legal[row_index, 0], np.float32(np.inf)), 1e-37)
+        self.legal = wp.array(legal, dtype=wp.float32, device=device)
+        """Legal bounds, float32, shape [P, 2]."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the knobs in the order of the columns."""
+        return tuple(knob.name for knob in self.knobs)
+
+    def column(self, name: str) -> int:
+        """Column of a knob.
+
+        Raises:
+            KeyError: If there is no such knob, with a suggestion.
+        """
+        if name not in self.names:
+            raise KeyError(
+                f"{self._owner}: no knob {name!r}; known: {', '.join(self.names)}.{suggestion(name, self.names)}"
+            )
+        return self.names.index(name)
+
+    def get(self, name: str) -> np.ndarray:
+        """Bounds of one knob, float32 copy of shape [E, 2] (an explicit synchronisation)."""
+        return self.array.numpy()[:, self.column(name)].copy()
+
+    def set(self, name: str, value: Any, mask: Any = None) -> None:
+        """Set the bounds of one knob; takes effect when an env is next generated.
+
+        Args:
+            name: Knob.
+            value: A number, a ``(low, high)`` pair, or float32 values of shape [E] (host or device).
+            mask: Envs to set, bool [E] as Warp array, torch tensor or NumPy array, or None for all.
+
+        Raises:
+            KeyError: If there is no such knob.
+            ValueError: If a value on the host is out of the legal bounds, or a shape or device is wrong.
+            TypeError: If a type is wrong.
+        """
+        column = self.column(name)
+        knob = self.knobs[column]
+        text = f"{self._owner}.{name}"
+        if isinstance(value, (int, float, tuple, list, np.integer, np.floating)):
+            checked = check_range(text, value, knob.low, knob.high, knob.low_open)
+            low, high = checked if isinstance(checked, tuple) else (checked, checked)
+            lows = wp.full(self.num_envs, low, dtype=wp.float32, device=self.device)
+            highs = wp.full(self.num_envs, high, dtype=wp.float32, device=self.device)
+        else:
+            if isinstance(value, np.ndarray) and value.size:
+                for extreme in (value.min(), value.max()):
+                    check_range(text, float(extreme), knob.low, knob.high, knob.low_open)
+                value = value.astype(np.float32)
+            lows = check_array(text, value, dtype=wp.float32, shape=(self.num_envs,), device=self.device)
+            highs = lows
+        if mask is None:
+            chosen = wp.full(self.num_envs, True, dtype=wp.bool, device=self.device)
+        else:
+            chosen = as_device_mask(f"{text} mask", mask, self.num_envs, self.device)
+        wp.launch(
+            set_bounds_kernel,
+            dim=self.num_envs,
+            inputs=[lows, highs, chosen, column],
+            outputs=[self.array],
+            device=self.device,
+        )
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Bounds of all knobs by name, shape [E, 2] each (an explicit synchronisation)."""
+        return {name: self.get(name) for name in self.names}
+
+    def load_state_dict(self, state: dict[str, np.ndarray]) -> None:
+        """Restore what :meth:`state_dict` returned, bit for bit.
+
+        Raises:
+            KeyError: If a knob is missing or unknown.
+            ValueError: If a shape is wrong.
+        """
+        if set(state) != set(self.names):
+            raise KeyError(f"{self._owner}: state has {sorted(state)}, expected {sorted(self.names)}")
+        table = np.stack([np.asarray(state[name], dtype=np.float32) for name in self.names], axis=1)
+        if table.shape != tuple(self.array.shape):
+            raise ValueError(f"{self._owner}: state has shape {table.shape}, expected {tuple(self.array.shape)}")
+        self.array.assign(table)
+
+
+@wp.kernel
+def set_bounds_kernel(
+    # In:
+    low_in: wp.array[wp.float32],
+    high_in: wp.array[wp.float32],
+    mask_in: wp.array[wp.bool],
+    column: int,
+    # Out:
+    parameters_out: wp.array3d[wp.float32],
+):
+    """Write the bounds of one knob for the masked envs. Launch dim (E,)."""
+    env = wp.tid()
+    if mask_in[env]:
+        parameters_out[env, column, 0] = low_in[env]
+        parameters_out[env, column, 1] = high_in[env]

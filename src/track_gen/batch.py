@@ -1,0 +1,228 @@
+"""The published batch: arrays of fixed shape and address, and views of them for other tools."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+import warp as wp
+
+from track_gen.checks import check_device, check_int
+from track_gen.status import TrackStatus
+
+__all__ = ["EnvTrack", "Track", "row_slice"]
+
+T = TypeVar("T")
+
+
+def row_slice(owner: T, low: int, high: int) -> T:
+    """A shallow copy of a dataclass whose Warp arrays are views of the rows ``low`` to ``high``.
+
+    Dictionaries of arrays are sliced too, but for entries whose name starts with ``shared_``.
+    """
+
+    def rows(name: str, value: Any) -> Any:
+        if isinstance(value, wp.array) and not name.startswith("shared_"):
+            return value[low:high]
+        if isinstance(value, dict):
+            return {key: rows(key, item) for key, item in value.items()}
+        return value
+
+    changes = {f.name: rows(f.name, getattr(owner, f.name)) for f in dataclasses.fields(owner)}  # type: ignore[arg-type]
+    return dataclasses.replace(owner, **changes)  # type: ignore[type-var]
+
+
+@dataclass(frozen=True)
+class EnvTrack:
+    """One env of a batch as NumPy copies without padding; ``n`` is its count."""
+
+    center: np.ndarray
+    """Centerline points [length], float32, shape [n, 3]."""
+    outer: np.ndarray
+    """Outer border points [length], float32, shape [n, 3]."""
+    inner: np.ndarray
+    """Inner border points [length], float32, shape [n, 3]."""
+    tangent: np.ndarray
+    """Unit tangents, float32, shape [n, 3]."""
+    normal: np.ndarray
+    """Unit normals, left of travel, float32, shape [n, 3]."""
+    arclen: np.ndarray
+    """Arc length of each point [length], float32, shape [n]."""
+    curvature: np.ndarray
+    """Signed curvature [1/length], float32, shape [n]."""
+    length: float
+    """Closed perimeter [length]; NaN without a track."""
+    half_width: float
+    """Half width of the road [length]."""
+    spacing: float
+    """Length per point [length]."""
+    valid: bool
+    """Whether the track passed every test."""
+    status: TrackStatus
+    """Reasons why not."""
+    count: int
+    """Number of points n."""
+    winding: int
+    """+1 counter-clockwise, -1 clockwise, 0 without a track."""
+    attempts: int
+    """Attempts used."""
+    required_count: int
+    """Points that the last attempt needed."""
+
+
+@dataclass
+class Track:
+    """A batch of closed tracks, one per env: E rows, ``N_max`` slots.
+
+    Index ``i`` is the same place on all lines. Slots past ``count[env]`` are NaN in every component;
+    a loop is closed without a repeated point. The arrays keep their addresses for the life of the
+    generator and are overwritten by the next ``generate()``: use :meth:`clone` to keep a batch.
+    """
+
+    center: wp.array
+    """Centerline points [length], vec3f, shape [E, N_max]."""
+    outer: wp.array
+    """Border that encloses the other [length], vec3f, shape [E, N_max]; right of travel if ``winding`` is +1."""
+    inner: wp.array
+    """Border enclosed by the other [length], vec3f, shape [E, N_max]; left of travel if ``winding`` is +1."""
+    tangent: wp.array
+    """Unit direction of travel, vec3f, shape [E, N_max]."""
+    normal: wp.array
+    """Unit normal, left of travel in plan view, vec3f, shape [E, N_max]."""
+    arclen: wp.array
+    """Arc length from index 0 [length], float32, shape [E, N_max]."""
+    curvature: wp.array
+    """Signed curvature [1/length], left turn positive, float32, shape [E, N_max]."""
+    length: wp.array
+    """Closed perimeter [length], float32, shape [E]."""
+    half_width: wp.array
+    """Half width this env used [length], float32, shape [E]."""
+    spacing: wp.array
+    """Length / count [length], float32, shape [E]."""
+    valid: wp.array
+    """Whether ``status`` is 0, bool, shape [E]."""
+    status: wp.array
+    """Bit set of :class:`TrackStatus`, int32, shape [E]."""
+    count: wp.array
+    """Number of points, int32, shape [E]."""
+    winding: wp.array
+    """+1 counter-clockwise, -1 clockwise, 0 without a track, int32, shape [E]."""
+    attempts: wp.array
+    """Attempts used, int32, shape [E]."""
+    required_count: wp.array
+    """Points that the last attempt needed; above ``N_max`` after OVERFLOW, int32, shape [E]."""
+
+    @classmethod
+    def allocate(cls, num_envs: int, N_max: int, device: Any = None) -> Track:
+        """Allocate a batch in which no env has been generated.
+
+        Args:
+            num_envs: Rows E, at least 1.
+            N_max: Slots per row, at least 1.
+            device: Warp device, or None for the current one.
+
+        Raises:
+            ValueError: If a size is out of range or the device does not exist.
+        """
+        num_envs = check_int("Track.allocate(num_envs)", num_envs, low=1, high=2**31 - 1)
+        N_max = check_int("Track.allocate(N_max)", N_max, low=1, high=2**31 - 1)
+        device = check_device("Track.allocate(device)", device)
+
+        def points() -> wp.array:
+            return wp.full((num_envs, N_max), wp.vec3f(np.nan, np.nan, np.nan), dtype=wp.vec3f, device=device)
+
+        def values() -> wp.array:
+            return wp.full((num_envs, N_max), np.nan, dtype=wp.float32, device=device)
+
+        def scalars() -> wp.array:
+            return wp.full(num_envs, np.nan, dtype=wp.float32, device=device)
+
+        def integers() -> wp.array:
+            return wp.zeros(num_envs, dtype=wp.int32, device=device)
+
+        return cls(
+            center=points(),
+            outer=points(),
+            inner=points(),
+            tangent=points(),
+            normal=points(),
+            arclen=values(),
+            curvature=values(),
+            length=scalars(),
+            half_width=scalars(),
+            spacing=scalars(),
+            valid=wp.zeros(num_envs, dtype=wp.bool, device=device),
+            status=wp.full(num_envs, int(TrackStatus.NOT_GENERATED), dtype=wp.int32, device=device),
+            count=integers(),
+            winding=integers(),
+            attempts=integers(),
+            required_count=integers(),
+        )
+
+    @property
+    def num_envs(self) -> int:
+        """Rows E."""
+        return self.center.shape[0]
+
+    @property
+    def N_max(self) -> int:
+        """Slots per row."""
+        return self.center.shape[1]
+
+    @property
+    def device(self) -> wp.Device:
+        """Device of all arrays."""
+        return self.center.device
+
+    def arrays(self) -> dict[str, wp.array]:
+        """All arrays by field name, not copied."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+    def clone(self) -> Track:
+        """An independent copy that survives the next ``generate()``."""
+        return Track(**{name: wp.clone(array) for name, array in self.arrays().items()})
+
+    def numpy(self) -> dict[str, np.ndarray]:
+        """All arrays as NumPy copies by field name (an explicit synchronisation)."""
+        return {name: array.numpy().copy() for name, array in self.arrays().items()}
+
+    def torch(self) -> dict[str, Any]:
+        """All arrays as torch tensors by field name, sharing memory; they follow ``generate()``.
+
+        Raises:
+            ImportError: If torch is not installed.
+        """
+        return {name: wp.to_torch(array) for name, array in self.arrays().items()}
+
+    def env(self, index: int) -> EnvTrack:
+        """One env as NumPy copies without padding (an explicit synchronisation).
+
+        Args:
+            index: Row in [-E, E - 1].
+
+        Raises:
+            IndexError: If there is no such row.
+        """
+        if not -self.num_envs <= index < self.num_envs:
+            raise IndexError(f"Track.env(index) must be in [{-self.num_envs}, {self.num_envs - 1}], got {index}")
+        index %= self.num_envs
+        row = {name: array[index : index + 1].numpy()[0] for name, array in self.arrays().items()}
+        count = int(row["count"])
+        trimmed = {
+            name: row[name][:count].copy()
+            for name in ("center", "outer", "inner", "tangent", "normal", "arclen", "curvature")
+        }
+        return EnvTrack(
+            **trimmed,
+            length=float(row["length"]),
+            half_width=float(row["half_width"]),
+            spacing=float(row["spacing"]),
+            valid=bool(row["valid"]),
+            status=TrackStatus(int(row["status"])),
+            count=count,
+            winding=int(row["winding"]),
+            attempts=int(row["attempts"]),
+            required_count=int(row["required_count"]),
+        )
