@@ -11,10 +11,12 @@ import warp as wp
 
 __all__ = [
     "catmull_rom",
+    "catmull_rom_tangents",
     "chord_knot",
     "cos_sin",
     "cross",
     "cubic_bezier",
+    "hermite",
     "left_of",
     "point_segment_distance_squared",
     "rotate",
@@ -114,6 +116,33 @@ def catmull_rom(
         + (t3 - 2.0 * t2 + t) * m1
         + (3.0 * t2 - 2.0 * t3) * p2
         + (t3 - t2) * m2
+    )
+
+
+@wp.func
+def catmull_rom_tangents(p0: wp.vec2f, p1: wp.vec2f, p2: wp.vec2f, p3: wp.vec2f) -> wp.vec4f:
+    """End derivatives (at ``p1``, at ``p2``) of the centripetal Catmull-Rom edge ``p1 .. p2``.
+
+    Computed once per edge, they make :func:`hermite` give the points of :func:`catmull_rom`.
+    """
+    k0 = chord_knot(p0, p1)
+    k1 = chord_knot(p1, p2)
+    k2 = chord_knot(p2, p3)
+    m1 = k1 * ((p1 - p0) / k0 - (p2 - p0) / (k0 + k1)) + (p2 - p1)
+    m2 = k1 * ((p3 - p2) / k2 - (p3 - p1) / (k1 + k2)) + (p2 - p1)
+    return wp.vec4f(m1[0], m1[1], m2[0], m2[1])
+
+
+@wp.func
+def hermite(p1: wp.vec2f, p2: wp.vec2f, tangents: wp.vec4f, t: float) -> wp.vec2f:
+    """Point at ``t`` in [0, 1] of the cubic from ``p1`` to ``p2`` with these end derivatives."""
+    s = 1.0 - t
+    h1 = s * s * t
+    h2 = -s * t * t
+    blend = t * t * (3.0 - 2.0 * t)
+    p = p1 + blend * (p2 - p1)
+    return wp.vec2f(
+        p[0] + h1 * tangents[0] + h2 * tangents[2], p[1] + h1 * tangents[1] + h2 * tangents[3]
     )
 
 

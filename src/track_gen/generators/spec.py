@@ -5,14 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import warp as wp
 
 from track_gen.checks import check_range
 from track_gen.parameters import Knob
 
-__all__ = ["CurveJob", "GeneratorSettings", "GeneratorSpec"]
+__all__ = ["CurveJob", "Fit", "GeneratorSettings", "GeneratorSpec"]
+
+Fit: TypeAlias = Literal["box", "natural"]
+"""How a curve gets its size; see ``GeneratorSpec.fit``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +100,9 @@ class GeneratorSpec:
     """Points C that the dense curve of the settings may need."""
     capturable: bool = True
     """Whether the launches can be part of a CUDA graph."""
-    fit: Literal["box", "natural"] = "box"
-    """"box": the longer side of the bounding box becomes 1.44 * scale; "natural": times scale."""
+    fit: Fit | Callable[[Any], Fit] = "box"
+    """"box": the longer side of the bounding box becomes 1.44 * scale; "natural": times scale. A
+    callable answers for the settings."""
     allocate: Callable[[Any, int, wp.Device], dict[str, wp.array]] = _no_scratch
     """Allocate the family's scratch: (settings, num_envs, device) to arrays with E rows."""
     typical_length: Callable[[Any], float] = lambda settings: 8.0
@@ -111,3 +115,7 @@ class GeneratorSpec:
         missing = [knob.name for knob in self.settings.knobs if knob.name not in fields]
         if missing:
             raise ValueError(f"GeneratorSpec {self.name!r}: knobs without a settings field: {missing}")
+
+    def fit_of(self, settings: Any) -> Fit:
+        """How the curves of these settings get their size: "box" or "natural"."""
+        return self.fit(settings) if callable(self.fit) else self.fit
