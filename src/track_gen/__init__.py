@@ -1,1 +1,44 @@
-"""Thousands of closed race tracks per call, one per RL environment."""
+"""Thousands of closed race tracks per call, one per RL environment, on NVIDIA Warp."""
+
+from __future__ import annotations
+
+from track_gen.batch import EnvTrack, Track
+from track_gen.config import TrackGenConfig
+from track_gen.generators import (
+    Bezier,
+    Checkpoint,
+    GeneratorSettings,
+    GeneratorSpec,
+    Hull,
+    Library,
+    Polar,
+    Voronoi,
+    available_generators,
+    register_generator,
+)
+from track_gen.rng import PerEnvSeededRNG
+from track_gen.status import TrackStatus
+from track_gen.track_generator import GenerationReport, TrackGenerator
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Bezier",
+    "Checkpoint",
+    "EnvTrack",
+    "GenerationReport",
+    "GeneratorSettings",
+    "GeneratorSpec",
+    "Hull",
+    "Library",
+    "PerEnvSeededRNG",
+    "Polar",
+    "Track",
+    "TrackGenConfig",
+    "TrackGenerator",
+    "TrackStatus",
+    "Voronoi",
+    "__version__",
+    "available_generators",
+    "register_generator",
+]

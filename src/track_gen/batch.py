@@ -30,7 +30,8 @@ def row_slice(owner: T, low: int, high: int) -> T:
             return {key: rows(key, item) for key, item in value.items()}
         return value
 
-    changes = {f.name: rows(f.name, getattr(owner, f.name)) for f in dataclasses.fields(owner)}  # type: ignore[arg-type]
+    fields = dataclasses.fields(owner)  # type: ignore[arg-type]
+    changes = {field.name: rows(field.name, getattr(owner, field.name)) for field in fields}
     return dataclasses.replace(owner, **changes)  # type: ignore[type-var]
 
 
@@ -76,17 +77,23 @@ class EnvTrack:
 class Track:
     """A batch of closed tracks, one per env: E rows, ``N_max`` slots.
 
-    Index ``i`` is the same place on all lines. Slots past ``count[env]`` are NaN in every component;
-    a loop is closed without a repeated point. The arrays keep their addresses for the life of the
-    generator and are overwritten by the next ``generate()``: use :meth:`clone` to keep a batch.
+    Index ``i`` is the same place on all lines. Slots past ``count[env]`` are NaN in every
+    component; a loop is closed without a repeated point. The arrays keep their addresses for the life of the
+    generator and are overwritten by the next ``generate()``: :meth:`clone` keeps a batch.
     """
 
     center: wp.array
     """Centerline points [length], vec3f, shape [E, N_max]."""
     outer: wp.array
-    """Border that encloses the other [length], vec3f, shape [E, N_max]; right of travel if ``winding`` is +1."""
+    """Border that encloses the other [length], vec3f, shape [E, N_max].
+
+    Right of travel if ``winding`` is +1, left if -1.
+    """
     inner: wp.array
-    """Border enclosed by the other [length], vec3f, shape [E, N_max]; left of travel if ``winding`` is +1."""
+    """Border enclosed by the other [length], vec3f, shape [E, N_max].
+
+    Left of travel if ``winding`` is +1, right if -1.
+    """
     tangent: wp.array
     """Unit direction of travel, vec3f, shape [E, N_max]."""
     normal: wp.array
@@ -131,7 +138,9 @@ class Track:
         device = check_device("Track.allocate(device)", device)
 
         def points() -> wp.array:
-            return wp.full((num_envs, N_max), wp.vec3f(np.nan, np.nan, np.nan), dtype=wp.vec3f, device=device)
+            return wp.full(
+                (num_envs, N_max), wp.vec3f(np.nan, np.nan, np.nan), dtype=wp.vec3f, device=device
+            )
 
         def values() -> wp.array:
             return wp.full((num_envs, N_max), np.nan, dtype=wp.float32, device=device)
@@ -206,7 +215,9 @@ class Track:
             IndexError: If there is no such row.
         """
         if not -self.num_envs <= index < self.num_envs:
-            raise IndexError(f"Track.env(index) must be in [{-self.num_envs}, {self.num_envs - 1}], got {index}")
+            raise IndexError(
+                f"Track.env(index) must be in [{-self.num_envs}, {self.num_envs - 1}], got {index}"
+            )
         index %= self.num_envs
         row = {name: array[index : index + 1].numpy()[0] for name, array in self.arrays().items()}
         count = int(row["count"])

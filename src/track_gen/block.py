@@ -2,8 +2,8 @@
 
 This is the only file with native code. Every primitive works on three targets with the same result:
 
-* CUDA: a block of ``WP_TILE_BLOCK_DIM`` threads (a multiple of 32), warp shuffles and shared memory;
-* CPU with one lane (the normal CPU mode): plain values, no static storage, safe from several threads;
+* CUDA: a block of ``WP_TILE_BLOCK_DIM`` threads (a multiple of 32), shuffles and shared memory;
+* CPU with one lane (the normal CPU mode): plain values, nothing static, safe from many threads;
 * CPU fibers (``wp.config.enable_cpu_blocks``, for tests): static storage and fiber yields.
 
 All reductions offered here do not depend on the order of the lanes (maximum, minimum, integer sum,

@@ -65,14 +65,18 @@ def _bound_text(low: float, high: float, low_open: bool) -> str:
     return f"in {'(' if low_open else '['}{low:g}, {high:g}]"
 
 
-def check_float(name: str, value: Any, low: float, high: float = math.inf, low_open: bool = False) -> float:
+def check_float(
+    name: str, value: Any, low: float, high: float = math.inf, low_open: bool = False
+) -> float:
     """``value`` as a finite float in [low, high], or (low, high] if ``low_open``.
 
     Raises:
         TypeError: If it is not a number.
         ValueError: If it is not finite or out of bounds.
     """
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.integer, np.floating)):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(
+        value, (int, float, np.integer, np.floating)
+    ):
         raise TypeError(f"{name} must be a number, got {value!r} ({type(value).__name__})")
     number = float(value)
     above = number > low if low_open else number >= low
@@ -113,7 +117,8 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
         raise TypeError(f"{name} must be a string, got {value!r} ({type(value).__name__})")
     if value not in known:
         raise ValueError(
-            f"{name} must be one of {', '.join(repr(c) for c in known)}, got {value!r}.{suggestion(value, known)}"
+            f"{name} must be one of {', '.join(repr(c) for c in known)}, "
+            f"got {value!r}.{suggestion(value, known)}"
         )
     return value
 
@@ -125,15 +130,23 @@ def check_device(name: str, value: Any) -> wp.Device:
         ValueError: If Warp has no such device.
         TypeError: If it is not a device or a name.
     """
-    if value is not None and not isinstance(value, (str, wp.Device)) and type(value).__name__ != "device":
-        raise TypeError(f"{name} must be a device, a name or None, got {value!r} ({type(value).__name__})")
+    if (
+        value is not None
+        and not isinstance(value, (str, wp.Device))
+        and type(value).__name__ != "device"
+    ):
+        raise TypeError(
+            f"{name} must be a device, a name or None, got {value!r} ({type(value).__name__})"
+        )
     try:
         if type(value).__name__ == "device":
             return wp.device_from_torch(value)
         return wp.get_device(value)
     except (ValueError, RuntimeError) as error:
         known = [str(d) for d in wp.get_devices()]
-        raise ValueError(f"{name}: no Warp device {str(value)!r}; available: {', '.join(known)}") from error
+        raise ValueError(
+            f"{name}: no Warp device {str(value)!r}; available: {', '.join(known)}"
+        ) from error
 
 
 def _is_torch_tensor(value: Any) -> bool:
@@ -173,9 +186,12 @@ def check_array(
         found, location = tuple(value.shape), wp.device_from_torch(value.device)
     else:
         raise TypeError(
-            f"{name} must be a Warp array, torch tensor or NumPy array of {numpy_dtype}, got {type(value).__name__}"
+            f"{name} must be a Warp array, torch tensor or NumPy array of {numpy_dtype}, "
+            f"got {type(value).__name__}"
         )
-    if len(found) != len(shape) or any(want not in (None, got) for want, got in zip(shape, found, strict=True)):
+    if len(found) != len(shape) or any(
+        want not in (None, got) for want, got in zip(shape, found, strict=True)
+    ):
         wanted = ", ".join("*" if size is None else str(size) for size in shape)
         raise ValueError(f"{name} must have shape ({wanted}), got {tuple(found)}")
     if location != device:

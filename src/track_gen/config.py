@@ -7,7 +7,14 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from track_gen.checks import check_bool, check_choice, check_device, check_float, check_int, check_range
+from track_gen.checks import (
+    check_bool,
+    check_choice,
+    check_device,
+    check_float,
+    check_int,
+    check_range,
+)
 from track_gen.generators import lookup, spec_of
 from track_gen.generators.spec import GeneratorSettings, GeneratorSpec
 from track_gen.parameters import HALF_WIDTH, SCALE, Knob, Range
@@ -30,7 +37,7 @@ class TrackGenConfig:
     """Everything a :class:`TrackGenerator` needs to know before it starts.
 
     Raises:
-        ValueError: If a value is out of bounds; the message names the field, the bound and the value.
+        ValueError: If a value is out of bounds; the message names field, bound and value.
         TypeError: If a type is wrong.
     """
 
@@ -63,11 +70,11 @@ class TrackGenConfig:
     relax_max_sweeps: int = 40
     """Most sweeps per attempt."""
     relax_stop_radius: float = 1.15
-    """Border-scale radius in half widths at which relaxation stops: larger is smoother and slower."""
+    """Border-scale radius in half widths at which it stops: larger is smoother and slower."""
     relax_smoothing_passes: int = 3
     """Taubin passes after the sweeps."""
     relax_sep_every: int | None = None
-    """Neighbour search: None adaptive (exact), 1 dense scan in each sweep, K > 1 cache every K sweeps."""
+    """Neighbour search: None adaptive (exact), 1 dense, K > 1 a cache rebuilt every K sweeps."""
     relax_sep_cache_slots: int = 0
     """Slots of the cache; only with ``relax_sep_every`` > 1."""
     relax_sep_cache_skin: float = 0.0
@@ -92,7 +99,8 @@ class TrackGenConfig:
                 for f in dataclasses.fields(settings)
             ):
                 raise ValueError(
-                    f"{name}.generator {self.generator!r} has no defaults: pass {settings.__name__}(...) instead"
+                    f"{name}.generator {self.generator!r} has no defaults: "
+                    f"pass {settings.__name__}(...) instead"
                 )
         elif not isinstance(self.generator, GeneratorSettings):
             raise TypeError(
@@ -100,21 +108,28 @@ class TrackGenConfig:
                 f"{self.generator!r} ({type(self.generator).__name__})"
             )
         for field, knob in (("half_width", HALF_WIDTH), ("scale", SCALE)):
-            checked = check_range(f"{name}.{field}", getattr(self, field), knob.low, knob.high, knob.low_open)
+            checked = check_range(
+                f"{name}.{field}", getattr(self, field), knob.low, knob.high, knob.low_open
+            )
             object.__setattr__(self, field, checked)
         if self.spacing is not None:
             check_float(f"{name}.spacing", self.spacing, low=0.0, low_open=True)
             low, high = _bounds(self.half_width)
             if not (self.spacing / high >= 0.3 * (1 - 1e-6) and self.spacing / low <= 1 + 1e-6):
                 raise ValueError(
-                    f"{name}.spacing must be in [0.3, 1.0] half widths ([{0.3 * high:g}, {low:g}] for "
+                    f"{name}.spacing must be in [0.3, 1.0] half widths ([{0.3 * high:g}, {low:g}] at "
                     f"half_width {self.half_width}), got {self.spacing}"
                 )
         check_int(f"{name}.N_max", self.N_max, low=16, high=N_MAX_LIMIT)
         check_int(f"{name}.max_attempts", self.max_attempts, low=1, high=64)
         check_choice(f"{name}.direction", self.direction, DIRECTIONS)
         check_bool(f"{name}.augment", self.augment)
-        if check_int(f"{name}.block_dim", self.block_dim, low=32, high=256) not in (32, 64, 128, 256):
+        if check_int(f"{name}.block_dim", self.block_dim, low=32, high=256) not in (
+            32,
+            64,
+            128,
+            256,
+        ):
             raise ValueError(f"{name}.block_dim must be 32, 64, 128 or 256, got {self.block_dim}")
         if self.num_threads is not None:
             check_int(f"{name}.num_threads", self.num_threads, low=1, high=1024)
@@ -124,12 +139,16 @@ class TrackGenConfig:
     @property
     def settings(self) -> GeneratorSettings:
         """Settings of the family."""
-        return lookup(self.generator).settings() if isinstance(self.generator, str) else self.generator
+        return (
+            lookup(self.generator).settings() if isinstance(self.generator, str) else self.generator
+        )
 
     @property
     def spec(self) -> GeneratorSpec:
         """The family."""
-        return lookup(self.generator) if isinstance(self.generator, str) else spec_of(self.generator)
+        return (
+            lookup(self.generator) if isinstance(self.generator, str) else spec_of(self.generator)
+        )
 
     def knobs(self) -> tuple[Knob, ...]:
         """Knobs in the order of the parameter table."""
@@ -138,7 +157,11 @@ class TrackGenConfig:
     def knob_values(self) -> list[Range]:
         """Configured value or range of each knob."""
         settings = self.settings
-        return [self.half_width, self.scale, *(getattr(settings, knob.name) for knob in settings.knobs)]
+        return [
+            self.half_width,
+            self.scale,
+            *(getattr(settings, knob.name) for knob in settings.knobs),
+        ]
 
     def sufficient_n_max(self) -> int:
         """An ``N_max`` that 99.9 % of the tracks of this configuration fit into."""
@@ -157,7 +180,10 @@ class TrackGenConfig:
     def validity_config(self) -> ValidityConfig:
         """The validity gate's part."""
         return ValidityConfig(
-            **{f.name: getattr(self, f"validity_{f.name}") for f in dataclasses.fields(ValidityConfig)}
+            **{
+                f.name: getattr(self, f"validity_{f.name}")
+                for f in dataclasses.fields(ValidityConfig)
+            }
         )
 
     def resample_config(self) -> ResampleConfig:

@@ -170,13 +170,17 @@ class ParameterTable:
             dtype=np.float32,
         )
         self.array = wp.array(
-            np.broadcast_to(row, (num_envs, len(self.knobs), 2)).copy(), dtype=wp.float32, device=device
+            np.broadcast_to(row, (num_envs, len(self.knobs), 2)).copy(),
+            dtype=wp.float32,
+            device=device,
         )
         """Bounds, float32, shape [E, P, 2]; its address never changes, kernels may write it."""
         legal = np.array([(knob.low, knob.high) for knob in self.knobs], dtype=np.float32)
         for row_index, knob in enumerate(self.knobs):
             if knob.low_open:
-                legal[row_index, 0] = max(np.nextafter(legal[row_index, 0], np.float32(np.inf)), 1e-37)
+                legal[row_index, 0] = max(
+                    np.nextafter(legal[row_index, 0], np.float32(np.inf)), 1e-37
+                )
         self.legal = wp.array(legal, dtype=wp.float32, device=device)
         """Legal bounds, float32, shape [P, 2]."""
 
@@ -193,7 +197,8 @@ class ParameterTable:
         """
         if name not in self.names:
             raise KeyError(
-                f"{self._owner}: no knob {name!r}; known: {', '.join(self.names)}.{suggestion(name, self.names)}"
+                f"{self._owner}: no knob {name!r}; known: {', '.join(self.names)}."
+                + suggestion(name, self.names)
             )
         return self.names.index(name)
 
@@ -206,12 +211,12 @@ class ParameterTable:
 
         Args:
             name: Knob.
-            value: A number, a ``(low, high)`` pair, or float32 values of shape [E] (host or device).
+            value: A number, a ``(low, high)`` pair, or float32 values of shape [E].
             mask: Envs to set, bool [E] as Warp array, torch tensor or NumPy array, or None for all.
 
         Raises:
             KeyError: If there is no such knob.
-            ValueError: If a value on the host is out of the legal bounds, or a shape or device is wrong.
+            ValueError: If a value on the host is not legal, or a shape or device is wrong.
             TypeError: If a type is wrong.
         """
         column = self.column(name)
@@ -227,7 +232,9 @@ class ParameterTable:
                 for extreme in (value.min(), value.max()):
                     check_range(text, float(extreme), knob.low, knob.high, knob.low_open)
                 value = value.astype(np.float32)
-            lows = check_array(text, value, dtype=wp.float32, shape=(self.num_envs,), device=self.device)
+            lows = check_array(
+                text, value, dtype=wp.float32, shape=(self.num_envs,), device=self.device
+            )
             highs = lows
         if mask is None:
             chosen = wp.full(self.num_envs, True, dtype=wp.bool, device=self.device)
@@ -253,10 +260,14 @@ class ParameterTable:
             ValueError: If a shape is wrong.
         """
         if set(state) != set(self.names):
-            raise KeyError(f"{self._owner}: state has {sorted(state)}, expected {sorted(self.names)}")
+            raise KeyError(
+                f"{self._owner}: state has {sorted(state)}, expected {sorted(self.names)}"
+            )
         table = np.stack([np.asarray(state[name], dtype=np.float32) for name in self.names], axis=1)
         if table.shape != tuple(self.array.shape):
-            raise ValueError(f"{self._owner}: state has shape {table.shape}, expected {tuple(self.array.shape)}")
+            raise ValueError(
+                f"{self._owner}: state has shape {table.shape}, expected {tuple(self.array.shape)}"
+            )
         self.array.assign(table)
 
 

@@ -118,7 +118,9 @@ def draw_int(word: wp.uint32, low: int, high: int) -> int:
     return low + int(_mul_high(word, span))
 
 
-def philox_numpy(key: tuple[Any, Any], counter: tuple[Any, Any, Any, Any]) -> tuple[np.ndarray, ...]:
+def philox_numpy(
+    key: tuple[Any, Any], counter: tuple[Any, Any, Any, Any]
+) -> tuple[np.ndarray, ...]:
     """Philox4x32-10 on the host, vectorised: the same words as :func:`philox`."""
     mask = np.uint64(0xFFFFFFFF)
     k0, k1 = (np.asarray(k, np.uint64) for k in key)
@@ -126,7 +128,12 @@ def philox_numpy(key: tuple[Any, Any], counter: tuple[Any, Any, Any, Any]) -> tu
     for _ in range(10):
         p0 = np.uint64(_M0) * x0
         p1 = np.uint64(_M1) * x2
-        x0, x1, x2, x3 = (p1 >> np.uint64(32)) ^ x1 ^ k0, p1 & mask, (p0 >> np.uint64(32)) ^ x3 ^ k1, p0 & mask
+        x0, x1, x2, x3 = (
+            (p1 >> np.uint64(32)) ^ x1 ^ k0,
+            p1 & mask,
+            (p0 >> np.uint64(32)) ^ x3 ^ k1,
+            p0 & mask,
+        )
         k0 = (k0 + np.uint64(_W0)) & mask
         k1 = (k1 + np.uint64(_W1)) & mask
     return tuple(x.astype(np.uint32) for x in (x0, x1, x2, x3))
@@ -164,7 +171,7 @@ def _set_seeds_kernel(
     seeds_out: wp.array[wp.int32],
     episode_out: wp.array[wp.int32],
 ):
-    """Scatter seeds to rows ``ids_in`` and restart their episodes; ids outside are ignored. Dim (len(ids),)."""
+    """Write seeds to rows ``ids_in``, restart their episodes; others are ignored. Dim (len(ids),)."""
     k = wp.tid()
     env = ids_in[k]
     if env >= 0 and env < num_envs:
@@ -189,7 +196,7 @@ class PerEnvSeededRNG:
     """Seeds and episode counters of a batch, on the device.
 
     Args:
-        seeds: An int (any int; expanded by :func:`seeds_from_int`), or int32 seeds of shape [E] as a
+        seeds: An int (any int; expanded by :func:`seeds_from_int`), or int32 seeds of shape [E] as
             Warp array, torch tensor or NumPy array, used verbatim and copied.
         num_envs: Number of rows E, at least 1.
         device: Warp device, or None for the current one.
@@ -207,7 +214,11 @@ class PerEnvSeededRNG:
             self._seeds = wp.array(host, dtype=wp.int32, device=self.device)
         else:
             given = check_array(
-                "PerEnvSeededRNG.seeds", seeds, dtype=wp.int32, shape=(self.num_envs,), device=self.device
+                "PerEnvSeededRNG.seeds",
+                seeds,
+                dtype=wp.int32,
+                shape=(self.num_envs,),
+                device=self.device,
             )
             self._seeds = wp.clone(given)
         self._episode = wp.zeros(self.num_envs, dtype=wp.int32, device=self.device)
@@ -222,6 +233,10 @@ class PerEnvSeededRNG:
     def episode_warp(self) -> wp.array:
         """Episode counters, int32 [E]; the RNG's own buffer, with a stable address."""
         return self._episode
+
+    def warmup(self) -> None:
+        """Load the kernels now, so that :meth:`advance` can be captured."""
+        wp.load_module(__name__, device=self.device)
 
     def set_seeds_warp(self, seeds: Any, ids: Any = None) -> None:
         """Set the seeds of some envs and restart their episodes at 0.
@@ -238,23 +253,30 @@ class PerEnvSeededRNG:
         """
         name = "PerEnvSeededRNG.set_seeds_warp"
         if ids is None:
-            source = check_array(f"{name}(seeds)", seeds, dtype=wp.int32, shape=(self.num_envs,), device=self.device)
+            source = check_array(
+                f"{name}(seeds)", seeds, dtype=wp.int32, shape=(self.num_envs,), device=self.device
+            )
             wp.copy(self._seeds, source)
             self._episode.zero_()
             return
         if isinstance(ids, (list, tuple, np.ndarray)):
             host = np.asarray(ids)
             if host.ndim != 1 or (host.size and not np.issubdtype(host.dtype, np.integer)):
-                raise TypeError(f"{name}(ids) must be one-dimensional integers, got {host.dtype} {host.shape}")
+                raise TypeError(
+                    f"{name}(ids) must be one-dimensional integers, got {host.dtype} {host.shape}"
+                )
             if host.size and (host.min() < 0 or host.max() >= self.num_envs):
                 raise ValueError(
-                    f"{name}(ids) must be in [0, {self.num_envs - 1}], got {host.min()} to {host.max()}"
+                    f"{name}(ids) must be in [0, {self.num_envs - 1}], "
+                    f"got {host.min()} to {host.max()}"
                 )
             if len(np.unique(host)) != host.size:
                 raise ValueError(f"{name}(ids) must not repeat a row")
             ids = host.astype(np.int32)
         target = check_array(f"{name}(ids)", ids, dtype=wp.int32, shape=(None,), device=self.device)
-        source = check_array(f"{name}(seeds)", seeds, dtype=wp.int32, shape=(target.shape[0],), device=self.device)
+        source = check_array(
+            f"{name}(seeds)", seeds, dtype=wp.int32, shape=(target.shape[0],), device=self.device
+        )
         if target.shape[0]:
             wp.launch(
                 _set_seeds_kernel,
@@ -277,10 +299,18 @@ class PerEnvSeededRNG:
             TypeError: If the dtype is not bool.
         """
         every = self._every_env
-        chosen = every if mask is None else as_device_mask(
-            "PerEnvSeededRNG.advance(mask)", mask, self.num_envs, self.device
+        chosen = (
+            every
+            if mask is None
+            else as_device_mask("PerEnvSeededRNG.advance(mask)", mask, self.num_envs, self.device)
         )
-        wp.launch(_advance_kernel, dim=self.num_envs, inputs=[chosen], outputs=[self._episode], device=self.device)
+        wp.launch(
+            _advance_kernel,
+            dim=self.num_envs,
+            inputs=[chosen],
+            outputs=[self._episode],
+            device=self.device,
+        )
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Seeds and episodes as NumPy copies (an explicit synchronisation)."""
@@ -295,9 +325,19 @@ class PerEnvSeededRNG:
             KeyError: If an entry is missing.
         """
         name = "PerEnvSeededRNG.load_state_dict"
-        seeds = check_array(f"{name}(seeds)", state["seeds"], dtype=wp.int32, shape=(self.num_envs,), device=self.device)
+        seeds = check_array(
+            f"{name}(seeds)",
+            state["seeds"],
+            dtype=wp.int32,
+            shape=(self.num_envs,),
+            device=self.device,
+        )
         episode = check_array(
-            f"{name}(episode)", state["episode"], dtype=wp.int32, shape=(self.num_envs,), device=self.device
+            f"{name}(episode)",
+            state["episode"],
+            dtype=wp.int32,
+            shape=(self.num_envs,),
+            device=self.device,
         )
         wp.copy(self._seeds, seeds)
         wp.copy(self._episode, episode)

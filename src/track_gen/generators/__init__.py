@@ -46,7 +46,9 @@ def lookup(name: str) -> GeneratorSpec:
     """
     if name not in _REGISTRY:
         known = available_generators()
-        raise ValueError(f"unknown generator {name!r}; available: {', '.join(known)}.{suggestion(name, known)}")
+        raise ValueError(
+            f"unknown generator {name!r}; available: {', '.join(known)}.{suggestion(name, known)}"
+        )
     return _REGISTRY[name]
 
 
@@ -60,7 +62,7 @@ def spec_of(settings: GeneratorSettings) -> GeneratorSpec:
         if type(settings) is spec.settings:
             return spec
     raise ValueError(
-        f"no generator is registered for settings of type {type(settings).__name__}; see register_generator"
+        f"no generator is registered for {type(settings).__name__} settings; see register_generator"
     )
 
 
@@ -87,5 +89,7 @@ def register_generator(spec: GeneratorSpec, replace: bool = False) -> None:
         raise ValueError(f"generator {spec.name!r} is registered already; pass replace=True")
     for other in _REGISTRY.values():
         if other.settings is spec.settings and other.name != spec.name:
-            raise ValueError(f"settings {spec.settings.__name__} belong to generator {other.name!r}")
+            raise ValueError(
+                f"settings {spec.settings.__name__} belong to generator {other.name!r}"
+            )
     _REGISTRY[spec.name] = spec

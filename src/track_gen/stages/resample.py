@@ -17,7 +17,6 @@ from track_gen.block import (
     block_launch,
     block_max,
     block_prefix_sum,
-    block_sync,
     block_vote,
     scan_offsets_size,
 )
@@ -73,7 +72,9 @@ class ResampleScratch:
         """Allocate for curves of at most ``curve_size`` points."""
         return cls(
             arcs=wp.empty((num_envs, curve_size), dtype=wp.float32, device=device),
-            offsets=wp.empty((num_envs, scan_offsets_size(curve_size)), dtype=wp.float32, device=device),
+            offsets=wp.empty(
+                (num_envs, scan_offsets_size(curve_size)), dtype=wp.float32, device=device
+            ),
         )
 
 
@@ -157,7 +158,11 @@ def resample_kernel(
             scale = knobs_in[env, 1]
             factor = scale
             if fit_box != 0:
-                factor = wp.static(BOX_SIDE) * scale / wp.max(wp.max(right - left, top - bottom), 1.0e-30)
+                factor = (
+                    wp.static(BOX_SIDE)
+                    * scale
+                    / wp.max(wp.max(right - left, top - bottom), 1.0e-30)
+                )
             block_prefix_sum(arcs, offsets, env, lane, curve_count)
             total = arcs[env, curve_count - 1]
             perimeter = total * factor
@@ -166,7 +171,9 @@ def resample_kernel(
             elif not wp.isfinite(perimeter):
                 status = wp.static(int(TrackStatus.NONFINITE))
             else:
-                required = wp.max(int(wp.round(wp.min(perimeter / wanted, 1.0e9))), wp.static(MIN_COUNT))
+                required = wp.max(
+                    int(wp.round(wp.min(perimeter / wanted, 1.0e9))), wp.static(MIN_COUNT)
+                )
                 if required > points_out.shape[1]:
                     status = wp.static(int(TrackStatus.OVERFLOW))
                 else:

@@ -1,0 +1,429 @@
+"""The facade: where families and stages meet."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from track_gen.batch import Track, row_slice
+from track_gen.checks import as_device_mask, check_bool, check_device
+from track_gen.config import TrackGenConfig
+from track_gen.executor import Executor, Pipeline, recording_here, usable_cores
+from track_gen.generators.spec import CurveJob, GeneratorSettings, GeneratorSpec
+from track_gen.parameters import ParameterTable, draw_knobs
+from track_gen.rng import PerEnvSeededRNG
+from track_gen.stages.inflate import InflateScratch, inflate
+from track_gen.stages.relax import RelaxConfig, RelaxScratch, relax
+from track_gen.stages.resample import ResampleConfig, ResampleScratch, resample
+from track_gen.stages.validity import ValidityConfig, check_validity
+from track_gen.status import TrackStatus
+
+__all__ = ["GenerationReport", "TrackGenerator"]
+
+
+@dataclass(frozen=True)
+class GenerationReport:
+    """What became of the last batch."""
+
+    num_envs: int
+    """Rows E."""
+    num_valid: int
+    """Valid envs."""
+    yield_rate: float
+    """Share of valid envs."""
+    first_attempt_rate: float
+    """Share of envs that were valid at the first attempt."""
+    attempts_mean: float
+    """Mean number of attempts."""
+    attempts_max: int
+    """Largest number of attempts."""
+    reasons: dict[str, int]
+    """Invalid envs per reason; an env may have several."""
+
+
+@dataclass
+class _Buffers:
+    """Everything the launches read and write but the published track; rows of a batch."""
+
+    seeds: wp.array
+    episode: wp.array
+    active: wp.array
+    pending: wp.array
+    parameters: wp.array
+    knobs: wp.array
+    curve: wp.array
+    curve_count: wp.array
+    points: wp.array
+    perimeter: wp.array
+    sweeps: wp.array
+    cache_overflow: wp.array
+    family: dict[str, wp.array]
+
+
+@dataclass
+class _PipelineBuilder:
+    """Prepares the launches of a range of rows; knows the buffers, not the generator."""
+
+    spec: GeneratorSpec
+    settings: GeneratorSettings
+    max_attempts: int
+    resample_config: ResampleConfig
+    relax_config: RelaxConfig
+    validity_config: ValidityConfig
+    legal: wp.array
+    buffers: _Buffers
+    track: Track
+    resample_scratch: ResampleScratch
+    relax_scratch: RelaxScratch
+    inflate_scratch: InflateScratch
+    lanes: int
+    device: wp.Device
+
+    def __call__(self, low: int, high: int) -> Pipeline:
+        """Prepare all launches for the rows ``low`` to ``high``."""
+        lanes, device = self.lanes, self.device
+        b = row_slice(self.buffers, low, high)
+        t = row_slice(self.track, low, high)
+        resample_scratch = row_slice(self.resample_scratch, low, high)
+        relax_scratch = row_slice(self.relax_scratch, low, high)
+        inflate_scratch = row_slice(self.inflate_scratch, low, high)
+        start = draw_knobs(
+            b.seeds,
+            b.episode,
+            b.active,
+            b.parameters,
+            self.legal,
+            b.knobs,
+            t.half_width,
+            b.pending,
+            t.status,
+            self.resample_config.spacing,
+            lanes,
+            device,
+        )
+        attempts = []
+        for attempt in range(self.max_attempts):
+            job = CurveJob(
+                seeds=b.seeds,
+                episode=b.episode,
+                pending=b.pending,
+                knobs=b.knobs,
+                attempt=attempt,
+                curve=b.curve,
+                curve_count=b.curve_count,
+                scratch=b.family,
+                first_knob=2,
+                lanes=lanes,
+                device=device,
+            )
+            launches = list(self.spec.launches(self.settings, job))
+            launches.append(
+                resample(
+                    b.seeds,
+                    b.episode,
+                    b.pending,
+                    b.knobs,
+                    b.curve,
+                    b.curve_count,
+                    b.points,
+                    t.count,
+                    b.perimeter,
+                    t.required_count,
+                    t.status,
+                    attempt,
+                    self.resample_config,
+                    resample_scratch,
+                    lanes,
+                    device,
+                )
+            )
+            if self.relax_config.enable:
+                launches.append(
+                    relax(
+                        b.points,
+                        t.count,
+                        b.perimeter,
+                        t.half_width,
+                        b.pending,
+                        b.sweeps,
+                        b.cache_overflow,
+                        self.relax_config,
+                        relax_scratch,
+                        lanes,
+                        device,
+                    )
+                )
+            launches.append(
+                inflate(
+                    b.points,
+                    t.count,
+                    t.half_width,
+                    b.pending,
+                    t.center,
+                    t.outer,
+                    t.inner,
+                    t.tangent,
+                    t.normal,
+                    t.arclen,
+                    t.curvature,
+                    t.length,
+                    t.spacing,
+                    t.winding,
+                    inflate_scratch,
+                    lanes,
+                    device,
+                )
+            )
+            launches.append(
+                check_validity(
+                    t.center,
+                    t.outer,
+                    t.inner,
+                    t.count,
+                    t.half_width,
+                    b.pending,
+                    t.status,
+                    t.valid,
+                    t.attempts,
+                    attempt,
+                    self.validity_config,
+                    lanes,
+                    device,
+                )
+            )
+            attempts.append(launches)
+        return Pipeline(start=[start], attempts=attempts, pending=b.pending)
+
+
+class TrackGenerator:
+    """Makes a batch of tracks per call, always into the same arrays.
+
+    All buffers are allocated here and keep their addresses. On CUDA the first call captures the
+    whole pipeline as one graph and later calls replay it; on the CPU it runs eagerly on all cores.
+    A track is a pure function of (configuration, parameters, seed, episode).
+
+    Args:
+        config: Configuration.
+        rng: Seeds of the same number of envs on the same device; kept, and read at each call.
+        capture: None captures on CUDA only; True captures on the CPU too; False never captures.
+
+    Raises:
+        ValueError: If ``config`` and ``rng`` disagree on the number of envs or the device, or
+            capture is asked of a family that cannot be captured.
+        TypeError: If an argument has the wrong type.
+
+    Warns:
+        UserWarning: If ``config.N_max`` is too small for the family's longest tracks.
+    """
+
+    def __init__(
+        self, config: TrackGenConfig, rng: PerEnvSeededRNG, *, capture: bool | None = None
+    ) -> None:
+        if not isinstance(config, TrackGenConfig):
+            raise TypeError(f"TrackGenerator needs a TrackGenConfig, got {type(config).__name__}")
+        if not isinstance(rng, PerEnvSeededRNG):
+            raise TypeError(f"TrackGenerator needs a PerEnvSeededRNG, got {type(rng).__name__}")
+        device = check_device("TrackGenConfig.device", config.device)
+        if rng.num_envs != config.num_envs:
+            raise ValueError(
+                f"TrackGenConfig.num_envs is {config.num_envs} "
+                f"but PerEnvSeededRNG.num_envs is {rng.num_envs}"
+            )
+        if rng.device != device:
+            raise ValueError(
+                f"TrackGenConfig.device is {device} but PerEnvSeededRNG.device is {rng.device}"
+            )
+        spec = config.spec
+        if capture is not None:
+            check_bool("TrackGenerator(capture)", capture)
+            if capture and not spec.capturable:
+                raise ValueError(f"generator {spec.name!r} cannot be captured")
+        sufficient = config.sufficient_n_max()
+        if sufficient > config.N_max:
+            warnings.warn(
+                f"TrackGenConfig.N_max={config.N_max} is too small for the longest tracks of "
+                f"{spec.name!r} at this half_width and scale; they will be invalid with OVERFLOW. "
+                f"N_max={sufficient} suffices for 99.9 % of them.",
+                stacklevel=2,
+            )
+        self.config = config
+        self.rng = rng
+        self.device = device
+        self._spec = spec
+        self._settings = config.settings
+        self._captures = spec.capturable and (device.is_cuda if capture is None else capture)
+
+        E, N = config.num_envs, config.N_max
+        curve_size = spec.curve_size(self._settings)
+        self.parameters = ParameterTable(
+            config.knobs(), config.knob_values(), E, device, owner="generator.parameters"
+        )
+        self.track = Track.allocate(E, N, device)
+
+        def integers() -> wp.array:
+            return wp.zeros(E, dtype=wp.int32, device=device)
+
+        self._buffers = _Buffers(
+            seeds=integers(),
+            episode=integers(),
+            active=wp.zeros(E, dtype=wp.bool, device=device),
+            pending=wp.zeros(E, dtype=wp.bool, device=device),
+            parameters=self.parameters.array,
+            knobs=wp.zeros((E, len(self.parameters.knobs)), dtype=wp.float32, device=device),
+            curve=wp.empty((E, curve_size), dtype=wp.vec2f, device=device),
+            curve_count=integers(),
+            points=wp.empty((E, N), dtype=wp.vec2f, device=device),
+            perimeter=wp.zeros(E, dtype=wp.float32, device=device),
+            sweeps=integers(),
+            cache_overflow=integers(),
+            family=spec.allocate(self._settings, E, device),
+        )
+        relax_config = config.relax_config()
+        builder = _PipelineBuilder(
+            spec=spec,
+            settings=self._settings,
+            max_attempts=config.max_attempts,
+            resample_config=config.resample_config(),
+            relax_config=relax_config,
+            validity_config=config.validity_config(),
+            legal=self.parameters.legal,
+            buffers=self._buffers,
+            track=self.track,
+            resample_scratch=ResampleScratch.allocate(E, curve_size, device),
+            relax_scratch=RelaxScratch.allocate(E, N, relax_config, device),
+            inflate_scratch=InflateScratch.allocate(E, N, device),
+            lanes=config.block_dim if device.is_cuda else 1,
+            device=device,
+        )
+        threads = usable_cores() if config.num_threads is None else config.num_threads
+        self._executor = Executor(builder, E, device, threads)
+
+    @property
+    def graph(self) -> wp.Graph | None:
+        """The captured graph; None before the first call, and where nothing is captured."""
+        return self._executor.graph
+
+    @property
+    def cache_overflow(self) -> wp.array:
+        """Neighbours that did not fit the separation cache in the last attempt, int32 [E]."""
+        return self._buffers.cache_overflow
+
+    @property
+    def sweeps(self) -> wp.array:
+        """Relaxation sweeps of the last attempt, int32 [E]."""
+        return self._buffers.sweeps
+
+    def warmup(self) -> None:
+        """Do all loading now: compile and load the kernels, and capture where that is due.
+
+        Raises:
+            RuntimeError: If a capture is open on the device.
+        """
+        if recording_here(self.device):
+            raise RuntimeError("TrackGenerator.warmup() cannot run while a capture is open")
+        self.rng.warmup()
+        self._executor.prepare()
+        if self._captures and self._executor.graph is None:
+            self._buffers.active.zero_()
+            self._executor.launch_all()
+            self._executor.capture()
+
+    def generate(self, mask: Any = None) -> Track:
+        """Generate tracks for all envs, or for the masked ones.
+
+        Args:
+            mask: Envs to regenerate, bool [E] as Warp array, torch tensor (on the device) or NumPy
+                array; every array of the other rows stays byte-identical. None is all envs, and
+                so is an int equal to ``num_envs``.
+
+        Returns:
+            The generator's track: the same object with the same arrays at each call.
+
+        Raises:
+            ValueError: If the mask has the wrong shape or device, or an int is another batch size.
+            TypeError: If the mask has the wrong type.
+            RuntimeError: In a caller's open capture: before :meth:`warmup`, with a NumPy mask, or
+                for a family that cannot be captured.
+        """
+        E, b = self.config.num_envs, self._buffers
+        recording = recording_here(self.device)
+        if isinstance(mask, (int, np.integer)) and not isinstance(mask, (bool, np.bool_)):
+            if mask != E:
+                raise ValueError(
+                    f"TrackGenerator is fixed-batch: it was made for num_envs={E}, got {mask}; "
+                    "construct a new TrackGenerator for another batch size"
+                )
+            mask = None
+        if recording:
+            if not self._spec.capturable:
+                raise RuntimeError(f"generator {self._spec.name!r} cannot run in an open capture")
+            if not self._executor.ready:
+                raise RuntimeError("call TrackGenerator.warmup() before a capture is opened")
+            if isinstance(mask, np.ndarray):
+                raise RuntimeError("a NumPy mask cannot be captured: pass a mask on the device")
+        chosen = (
+            None
+            if mask is None
+            else as_device_mask("TrackGenerator.generate(mask)", mask, E, self.device)
+        )
+        if not recording:
+            self.warmup()
+        wp.copy(b.seeds, self.rng.seeds_warp)
+        wp.copy(b.episode, self.rng.episode_warp)
+        if chosen is None:
+            b.active.fill_(True)
+        else:
+            wp.copy(b.active, chosen)
+        if recording:
+            self._executor.launch_all()
+        elif self._captures:
+            self._executor.replay()
+        else:
+            self._executor.run()
+        return self.track
+
+    def report(self, envs: Sequence[int] | None = None) -> GenerationReport:
+        """Yield, attempts and reasons of the last batch (an explicit synchronisation).
+
+        Args:
+            envs: Rows to count; None is all.
+        """
+        rows = slice(None) if envs is None else np.asarray(envs, dtype=np.int64)
+        status = self.track.status.numpy()[rows]
+        attempts = self.track.attempts.numpy()[rows]
+        valid = status == 0
+        reasons: Counter[str] = Counter()
+        for flag in TrackStatus:
+            found = int(np.count_nonzero(status & int(flag)))
+            if found:
+                reasons[flag.name or str(flag)] = found
+        size = max(len(status), 1)
+        return GenerationReport(
+            num_envs=len(status),
+            num_valid=int(valid.sum()),
+            yield_rate=float(valid.sum() / size),
+            first_attempt_rate=float((valid & (attempts == 1)).sum() / size),
+            attempts_mean=float(attempts.sum() / size),
+            attempts_max=int(attempts.max(initial=0)),
+            reasons=dict(reasons),
+        )
+
+    def state_dict(self) -> dict[str, Any]:
+        """Seeds, episodes and parameter table as NumPy copies: all that the tracks depend on."""
+        return {"rng": self.rng.state_dict(), "parameters": self.parameters.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`state_dict` returned: the next ``generate()`` repeats bit for bit.
+
+        Raises:
+            KeyError: If an entry is missing.
+            ValueError: If it belongs to another batch size or family.
+        """
+        self.rng.load_state_dict(state["rng"])
+        self.parameters.load_state_dict(state["parameters"])
