@@ -1,0 +1,519 @@
+"""The command line ``track-gen``: ``generate``, ``info`` and ``demo``.
+
+Needs tyro and rich, the ``cli`` extra. What a user can get wrong ends as one line on stderr and
+exit code 2; anything else is a bug and keeps its traceback.
+"""
+
+# pyright: basic
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import importlib.metadata
+import inspect
+import io
+import itertools
+import json
+import os
+import platform
+import re
+import statistics
+import sys
+import textwrap
+import time
+import typing
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import warp as wp
+
+from track_gen.batch import Track
+from track_gen.checks import check_int
+from track_gen.config import TrackGenConfig
+from track_gen.generators import available_generators, lookup
+from track_gen.generators.spec import GeneratorSettings
+from track_gen.rng import PerEnvSeededRNG
+from track_gen.status import TrackStatus
+from track_gen.track_generator import GenerationReport, TrackGenerator
+from track_gen.viz import check_picture_path, plot_families, plot_tracks
+
+__all__ = ["main"]
+
+_TIMED_CALLS = 3
+
+
+class _UsageError(Exception):
+    """What the user can mend; its text is the line on stderr."""
+
+
+@contextlib.contextmanager
+def _user_input(*more: type[Exception]) -> Iterator[None]:
+    """Turn errors about arguments, missing extras and files into usage errors."""
+    try:
+        yield
+    except (ValueError, TypeError, ImportError, OSError, *more) as error:
+        raise _UsageError(" ".join(str(error).split())) from error
+
+
+def _field_texts(owner: type) -> dict[str, str]:
+    """The string below each field of a dataclass, by field name."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(owner)))
+    body = typing.cast(ast.ClassDef, tree.body[0]).body
+    return {
+        field.target.id: " ".join(text.value.value.split())
+        for field, text in itertools.pairwise(body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
+
+
+def _families_with_defaults() -> dict[str, type[GeneratorSettings]]:
+    """Settings classes of the families that work without data from the user."""
+    settings = {name: lookup(name).settings for name in available_generators()}
+    return {
+        name: owner
+        for name, owner in settings.items()
+        if all(
+            f.default is not dataclasses.MISSING or f.default_factory is not dataclasses.MISSING
+            for f in dataclasses.fields(owner)
+        )
+    }
+
+
+@dataclass(frozen=True)
+class _Info:
+    """Show versions, devices, families and the kernel cache."""
+
+
+@dataclass(frozen=True)
+class _Demo:
+    """Generate a batch of every family; print a table and write a picture."""
+
+    out: Path = Path("out/demo.png")
+    """Picture to write; its folder is made."""
+    num_envs: int = 256
+    """Tracks per family."""
+    seed: int = 0
+    """Seed of every batch."""
+    half_width: float = 0.06
+    """Half the width of the road, at scale 1."""
+    device: str | None = None
+    """Warp device; by default CUDA if there is one, else the CPU."""
+    num_threads: int | None = None
+    """CPU worker threads; by default all usable cores."""
+
+
+def _command_types() -> Any:
+    """The union of the subcommands for tyro.
+
+    ``generate`` has the fields of :class:`TrackGenConfig` and of every family, with their texts, so
+    that nothing is described twice.
+    """
+    import tyro
+
+    hints = typing.get_type_hints(TrackGenConfig) | {"device": str | None}
+    texts = _field_texts(TrackGenConfig)
+    defaults = {"num_envs": 64, "half_width": 0.1}
+    options = dataclasses.make_dataclass(
+        "Options",
+        [
+            (
+                f.name,
+                Annotated[hints[f.name], tyro.conf.arg(help=texts.get(f.name))],
+                dataclasses.field(default=defaults.get(f.name, f.default)),
+            )
+            for f in dataclasses.fields(TrackGenConfig)
+            if f.name != "generator"
+        ],
+        frozen=True,
+    )
+    families = dataclasses.make_dataclass(
+        "Families",
+        [
+            (name, owner, dataclasses.field(default=owner()))
+            for name, owner in _families_with_defaults().items()
+        ],
+        frozen=True,
+    )
+
+    def path(text: str) -> Any:
+        return Annotated[Path | None, tyro.conf.arg(help=text, metavar="PATH")]
+
+    generate = dataclasses.make_dataclass(
+        "Generate",
+        [
+            (
+                "generator",
+                Annotated[
+                    str,
+                    tyro.conf.arg(
+                        help=f"Family: {', '.join(_families_with_defaults())}.", metavar="NAME"
+                    ),
+                ],
+                dataclasses.field(default="bezier"),
+            ),
+            (
+                "seed",
+                Annotated[int, tyro.conf.arg(help="Seed of the batch, any int.")],
+                dataclasses.field(default=0),
+            ),
+            (
+                "out",
+                path("File for the arrays, .npz; it loads with NumPy alone."),
+                dataclasses.field(default=None),
+            ),
+            (
+                "plot",
+                path("Picture of the first 64 tracks: png, svg, pdf, ..."),
+                dataclasses.field(default=None),
+            ),
+            ("options", Annotated[options, tyro.conf.arg(name="")], options()),
+            ("families", Annotated[families, tyro.conf.arg(name="")], families()),
+        ],
+        frozen=True,
+    )
+    generate.__doc__ = (
+        "Generate a batch of tracks. Settings of a family are dotted flags. Where two numbers are "
+        "allowed, they are the bounds of a draw per track: --bezier.rad 0.2 0.6"
+    )
+    subcommand = tyro.conf.subcommand
+    return (
+        Annotated[generate, subcommand("generate")]
+        | Annotated[_Info, subcommand("info")]
+        | Annotated[_Demo, subcommand("demo")]
+    )
+
+
+def _one_line(box: str) -> str:
+    """The message inside one of tyro's error boxes as one line."""
+    lines = [
+        line.strip("│ ").strip() for line in box.splitlines() if not line.startswith(("╭", "╰"))
+    ]
+    rules = [i for i, line in enumerate(lines) if line.startswith("──")]
+    head = " ".join(lines[: rules[0] if rules else len(lines)]).partition("Got errors:")[0].strip()
+    head = re.sub(r"^Error parsing __\S+: ", "", head)
+    if "Perhaps you meant:" in lines:
+        flag = next((line.split()[0] for line in lines if line.startswith("--")), "")
+        head += f". Did you mean: {flag.rstrip(',')}?" if flag else ""
+    return head or " ".join(box.split())
+
+
+def _parse(args: Sequence[str] | None) -> Any:
+    """The subcommand that the arguments ask for.
+
+    Raises:
+        SystemExit: After ``--help``.
+    """
+    try:
+        import rich  # noqa: F401
+        import tyro
+    except ImportError as error:
+        raise _UsageError(
+            "the command line needs tyro and rich: pip install 'track-gen[cli]'"
+        ) from error
+    box = io.StringIO()
+    try:
+        with _user_input(), contextlib.redirect_stderr(box):
+            return tyro.cli(
+                _command_types(),
+                prog="track-gen",
+                description="Thousands of closed race tracks per call, on NVIDIA Warp.",
+                args=None if args is None else list(args),
+            )
+    except SystemExit as error:
+        if error.code in (None, 0):
+            raise
+        raise _UsageError(_one_line(box.getvalue())) from error
+
+
+def _compactness(track: dict[str, np.ndarray]) -> np.ndarray:
+    """4 pi area / length^2 of the valid tracks: 1 for a circle."""
+    values = []
+    for center, count in zip(
+        track["center"][track["valid"]], track["count"][track["valid"]], strict=True
+    ):
+        x, y = center[:count, :2].astype(np.float64).T
+        dx, dy = np.roll(x, -1) - x, np.roll(y, -1) - y
+        area = 0.5 * abs(float(np.sum(x * dy - y * dx)))
+        values.append(4.0 * np.pi * area / np.hypot(dx, dy).sum() ** 2)
+    return np.asarray(values)
+
+
+def _make_generator(config: TrackGenConfig, seed: int) -> TrackGenerator:
+    """A generator and its random numbers; what Warp cannot allocate is a usage error too."""
+    with _user_input(RuntimeError, MemoryError), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rng = PerEnvSeededRNG(seeds=seed, num_envs=config.num_envs, device=config.device)
+        generator = TrackGenerator(config, rng)
+    for warning in caught:
+        print(f"track-gen: warning: {warning.message}", file=sys.stderr)
+    return generator
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A generated batch with its figures."""
+
+    track: Track
+    arrays: dict[str, np.ndarray]
+    report: GenerationReport
+    milliseconds: float
+    """Median wall clock per track [ms]."""
+
+
+def _run(generator: TrackGenerator) -> _Batch:
+    """Generate the batch and time the warm calls; a repeated call gives the same tracks."""
+    generator.warmup()
+    times = []
+    for _ in range(_TIMED_CALLS):
+        wp.synchronize_device(generator.device)
+        start = time.perf_counter()
+        generator.generate()
+        wp.synchronize_device(generator.device)
+        times.append(time.perf_counter() - start)
+    milliseconds = 1e3 * statistics.median(times) / generator.config.num_envs
+    return _Batch(generator.track, generator.track.numpy(), generator.report(), milliseconds)
+
+
+def _table(batches: dict[str, _Batch], title: str) -> Any:
+    """The figures of some batches, one row each."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("family")
+    for name in ("yield", "attempts", "length", "compactness", "ms per track"):
+        table.add_column(name, justify="right")
+    for name, batch in batches.items():
+        lengths = batch.arrays["length"][batch.arrays["valid"]].astype(np.float64)
+        compactness = _compactness(batch.arrays)
+        table.add_row(
+            name,
+            f"{100.0 * batch.report.yield_rate:.2f} %",
+            f"{batch.report.attempts_mean:.3f}",
+            f"{lengths.mean():.3g} ± {lengths.std():.2g}" if len(lengths) else "-",
+            f"{compactness.mean():.2f} ± {compactness.std():.2f}" if len(lengths) else "-",
+            f"{batch.milliseconds:.3f}",
+        )
+    return table
+
+
+def _invalid_text(batch: _Batch, N_max: int) -> str:
+    """Why some tracks are not valid, as one line; empty if all are."""
+    if not batch.report.reasons:
+        return ""
+    reasons = ", ".join(f"{name} {count}" for name, count in batch.report.reasons.items())
+    text = f"{batch.report.num_envs - batch.report.num_valid} not valid: {reasons}"
+    overflow = (batch.arrays["status"] & int(TrackStatus.OVERFLOW)) != 0
+    if overflow.any():
+        text += f"; N_max is {N_max}, {batch.arrays['required_count'][overflow].max()} would do"
+    return text
+
+
+def _config_json(config: TrackGenConfig, device: wp.Device) -> str:
+    """The configuration as JSON; the family's settings stand under its name."""
+    values = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
+    settings = {
+        f.name: getattr(config.settings, f.name) for f in dataclasses.fields(config.settings)
+    }
+    values |= {"device": str(device), "generator": config.spec.name, config.spec.name: settings}
+    return json.dumps(values)
+
+
+def _write_npz(path: Path, generator: TrackGenerator, batch: _Batch) -> None:
+    """Write the batch so that NumPy alone reads and explains it; replaces the file as a whole."""
+    units = (
+        "Lengths are in the units of scale and half_width; z is up; angles are counter-clockwise."
+    )
+    extra = {
+        "seeds": generator.rng.seeds_warp.numpy(),
+        "episode": generator.rng.episode_warp.numpy(),
+        "config": _config_json(generator.config, generator.device),
+        "fields": json.dumps(_field_texts(Track)),
+        "units": units,
+        "status_names": [flag.name for flag in TrackStatus],
+        "status_bits": np.array([int(flag) for flag in TrackStatus], np.int32),
+        "package_version": importlib.metadata.version("track-gen"),
+        "warp_version": wp.__version__,
+        "seed_version": generator.config.spec.seed_version,
+    }
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            np.savez_compressed(
+                file, **batch.arrays, **{k: np.asarray(v) for k, v in extra.items()}
+            )
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _check_writable(name: str, path: Path) -> None:
+    """Refuse a file that cannot be written before the work is done.
+
+    Raises:
+        ValueError: With the reason.
+    """
+    if path.is_dir():
+        raise ValueError(f"{name}: {str(path)!r} is a folder")
+    if not path.parent.is_dir():
+        raise ValueError(f"{name}: no such folder: {str(path.parent)!r}")
+    if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):
+        raise ValueError(f"{name}: cannot write {str(path)!r}")
+
+
+def _generate(command: Any) -> int:
+    from rich.console import Console
+
+    with _user_input():
+        chosen: str | GeneratorSettings = command.generator
+        for name, owner in _families_with_defaults().items():
+            settings = getattr(command.families, name)
+            if name == command.generator:
+                chosen = settings
+            elif settings != owner():
+                raise ValueError(f"--{name}.* needs --generator {name}, got {command.generator}")
+        config = TrackGenConfig(generator=chosen, **vars(command.options))
+        if command.out is not None:
+            if command.out.suffix != ".npz":
+                raise ValueError(f"--out must end in .npz, got {str(command.out)!r}")
+            _check_writable("--out", command.out)
+        if command.plot is not None:
+            check_picture_path("--plot", command.plot)
+            _check_writable("--plot", command.plot)
+    console = Console(highlight=False)
+    generator = _make_generator(config, command.seed)
+    with console.status("generating"):
+        batch = _run(generator)
+    console.print(
+        _table({config.spec.name: batch}, f"{config.num_envs} tracks on {generator.device.name}")
+    )
+    invalid = _invalid_text(batch, config.N_max)
+    if invalid:
+        console.print(invalid, style="red")
+    if command.out is not None:
+        with _user_input():
+            _write_npz(command.out, generator, batch)
+        console.print(f"wrote {command.out}", soft_wrap=True)
+    if command.plot is not None:
+        with _user_input():
+            plot_tracks(batch.track, path=command.plot)
+        console.print(f"wrote {command.plot}", soft_wrap=True)
+    return 0
+
+
+def _demo(command: _Demo) -> int:
+    from rich.console import Console
+
+    with _user_input():
+        check_int("--num-envs", command.num_envs, low=1, high=2**31 - 1)
+        command.out.parent.mkdir(parents=True, exist_ok=True)
+        check_picture_path("--out", command.out)
+        _check_writable("--out", command.out)
+    console = Console(highlight=False)
+    batches: dict[str, _Batch] = {}
+    device = None
+    with console.status("starting") as status:
+        for name in _families_with_defaults():
+            status.update(f"{name}: compiling its kernels once, then {command.num_envs} tracks")
+            with _user_input():
+                config = TrackGenConfig(
+                    num_envs=command.num_envs,
+                    half_width=command.half_width,
+                    generator=name,
+                    device=command.device,
+                    num_threads=command.num_threads,
+                )
+            generator = _make_generator(config, command.seed)
+            device = generator.device
+            batches[name] = _run(generator)
+    title = (
+        f"{command.num_envs} tracks per family on {device.name if device else '-'}: "
+        f"half width {command.half_width:g}, seed {command.seed}, "
+        f"median of {_TIMED_CALLS} warm calls"
+    )
+    console.print(_table(batches, title))
+    with _user_input():
+        plot_families({name: batch.track for name, batch in batches.items()}, path=command.out)
+    console.print(f"wrote {command.out}", soft_wrap=True)
+    return 0
+
+
+def _info() -> int:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    wp.init()
+    console = Console(highlight=False)
+    about = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    about.add_row("track-gen", importlib.metadata.version("track-gen"))
+    about.add_row("Warp", wp.__version__)
+    about.add_row("Python", platform.python_version())
+    about.add_row("kernel cache", str(wp.config.kernel_cache_dir))
+    console.print(about, soft_wrap=True)
+    devices = Table(box=box.SIMPLE_HEAD)
+    for column in ("device", "name", "architecture", "memory"):
+        devices.add_column(column)
+    for device in wp.get_devices():
+        default = " (default)" if device == wp.get_device() else ""
+        memory = f"{device.total_memory / 2**30:.0f} GiB" if device.is_cuda else "-"
+        arch = f"sm_{device.arch}" if device.is_cuda else platform.machine()
+        devices.add_row(f"{device.alias}{default}", device.name, arch, memory)
+    console.print(devices)
+    families = Table(box=box.SIMPLE_HEAD)
+    for column in ("family", "graph", "what it is"):
+        families.add_column(column)
+    for name in available_generators():
+        spec = lookup(name)
+        text = (inspect.getdoc(spec.settings) or "").partition("\n")[0]
+        families.add_row(name, "yes" if spec.capturable else "no", text)
+    console.print(families)
+    return 0
+
+
+@contextlib.contextmanager
+def _quiet_warp() -> Iterator[None]:
+    """Keep Warp's banner and compile messages out of the output."""
+    before = wp.config.log_level
+    wp.config.log_level = wp.LOG_ERROR
+    try:
+        yield
+    finally:
+        wp.config.log_level = before
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        args: Arguments without the program name; None takes those of the process.
+
+    Returns:
+        The exit code: 0, or 2 after a line on stderr that says what to mend.
+    """
+    try:
+        with _quiet_warp():
+            command = _parse(args)
+            if isinstance(command, _Info):
+                return _info()
+            if isinstance(command, _Demo):
+                return _demo(command)
+            return _generate(command)
+    except SystemExit:
+        return 0
+    except _UsageError as error:
+        print(f"track-gen: error: {error}", file=sys.stderr)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
