@@ -14,6 +14,7 @@ from track_gen.generators import (
     Polar,
     Voronoi,
     available_generators,
+    get_spec,
     register_generator,
 )
 from track_gen.rng import PerEnvSeededRNG
@@ -40,5 +41,6 @@ __all__ = [
     "Voronoi",
     "__version__",
     "available_generators",
+    "get_spec",
     "register_generator",
 ]

@@ -78,8 +78,9 @@ class Track:
     """A batch of closed tracks, one per env: E rows, ``N_max`` slots.
 
     Index ``i`` is the same place on all lines. Slots past ``count[env]`` are NaN in every
-    component; a loop is closed without a repeated point. The arrays keep their addresses for the life of the
-    generator and are overwritten by the next ``generate()``: :meth:`clone` keeps a batch.
+    component; a loop is closed without a repeated point. The arrays keep their addresses for the
+    life of the generator and are overwritten by the next ``generate()``: :meth:`clone` keeps a
+    batch.
     """
 
     center: wp.array

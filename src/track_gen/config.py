@@ -15,7 +15,7 @@ from track_gen.checks import (
     check_int,
     check_range,
 )
-from track_gen.generators import lookup, spec_of
+from track_gen.generators import get_spec, spec_of
 from track_gen.generators.spec import GeneratorSettings, GeneratorSpec
 from track_gen.parameters import HALF_WIDTH, SCALE, Knob, Range
 from track_gen.stages.relax import RelaxConfig
@@ -93,7 +93,7 @@ class TrackGenConfig:
         check_int(f"{name}.num_envs", self.num_envs, low=1, high=2**31 - 1)
         check_device(f"{name}.device", self.device)
         if isinstance(self.generator, str):
-            settings = lookup(self.generator).settings
+            settings = get_spec(self.generator).settings
             if any(
                 f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
                 for f in dataclasses.fields(settings)
@@ -117,8 +117,8 @@ class TrackGenConfig:
             low, high = _bounds(self.half_width)
             if not (self.spacing / high >= 0.3 * (1 - 1e-6) and self.spacing / low <= 1 + 1e-6):
                 raise ValueError(
-                    f"{name}.spacing must be in [0.3, 1.0] half widths ([{0.3 * high:g}, {low:g}] at "
-                    f"half_width {self.half_width}), got {self.spacing}"
+                    f"{name}.spacing must be in [0.3, 1.0] half widths ([{0.3 * high:g}, {low:g}] "
+                    f"at half_width {self.half_width}), got {self.spacing}"
                 )
         check_int(f"{name}.N_max", self.N_max, low=16, high=N_MAX_LIMIT)
         check_int(f"{name}.max_attempts", self.max_attempts, low=1, high=64)
@@ -140,14 +140,14 @@ class TrackGenConfig:
     def settings(self) -> GeneratorSettings:
         """Settings of the family."""
         return (
-            lookup(self.generator).settings() if isinstance(self.generator, str) else self.generator
+            get_spec(self.generator).settings() if isinstance(self.generator, str) else self.generator
         )
 
     @property
     def spec(self) -> GeneratorSpec:
         """The family."""
         return (
-            lookup(self.generator) if isinstance(self.generator, str) else spec_of(self.generator)
+            get_spec(self.generator) if isinstance(self.generator, str) else spec_of(self.generator)
         )
 
     def knobs(self) -> tuple[Knob, ...]:

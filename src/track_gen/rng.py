@@ -171,7 +171,7 @@ def _set_seeds_kernel(
     seeds_out: wp.array[wp.int32],
     episode_out: wp.array[wp.int32],
 ):
-    """Write seeds to rows ``ids_in``, restart their episodes; others are ignored. Dim (len(ids),)."""
+    """Write seeds to rows ``ids_in``, restart their episodes; other ids are ignored. Dim (ids,)."""
     k = wp.tid()
     env = ids_in[k]
     if env >= 0 and env < num_envs:

@@ -23,7 +23,7 @@ __all__ = [
     "Polar",
     "Voronoi",
     "available_generators",
-    "lookup",
+    "get_spec",
     "register_generator",
     "spec_of",
 ]
@@ -38,7 +38,7 @@ def available_generators() -> tuple[str, ...]:
     return tuple(sorted(_REGISTRY))
 
 
-def lookup(name: str) -> GeneratorSpec:
+def get_spec(name: str) -> GeneratorSpec:
     """The family of this name.
 
     Raises:
