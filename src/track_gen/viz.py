@@ -69,7 +69,9 @@ def check_picture_path(name: str, path: str | Path) -> Path:
 
 def reason_text(status: int) -> str:
     """The reasons in a status as text, ``"turning, border"``; empty for a valid track."""
-    return ", ".join(flag.name.lower() for flag in TrackStatus if flag & status and flag.name)
+    return ", ".join(
+        flag.name.lower().replace("_", " ") for flag in TrackStatus if flag & status and flag.name
+    )
 
 
 def _loop(points: np.ndarray, codes: list[Any]) -> tuple[np.ndarray, list[Any]]:
