@@ -138,9 +138,9 @@ def resample_kernel(
             after = i + 1
             if after == curve_count:
                 after = 0
-            edge = wp.length(curve[after] - p)
-            arcs[env, i] = edge
-            if not wp.isfinite(edge):
+            chord = wp.length(curve[after] - p)
+            arcs[env, i] = chord
+            if not wp.isfinite(chord):
                 broken = 1
             left = wp.min(left, p[0])
             right = wp.max(right, p[0])
