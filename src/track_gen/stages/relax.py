@@ -20,13 +20,13 @@ same result at any offset and scale up to rounding.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache
 
 import warp as wp
 
 from track_gen.block import (
-    block_launch,
     block_lane,
+    block_launch,
     block_max,
     block_sum_int,
     block_sync,
@@ -65,11 +65,14 @@ TAUBIN_GROW = -0.53
 
 MIN_COUNT = 8
 MAX_WINDOW = 15
+STRIDES = wp.types.vector(length=5, dtype=wp.int32)(2, 3, 5, 8, 12)  # of chords along the curve
 HALO = 12  # wrapped copies on both sides of a loop: the longest stride
 GROUP = 4
 MAX_RUNS = 8
 TURN_ONE = 262144.0  # 2^18 units of the integer turn sum: 2 * 2^18 * 4095 < 2^31
 PI = 3.141592653589793
+
+Bounds = wp.types.vector(length=5, dtype=wp.float32)
 
 ADAPTIVE = 0
 DENSE = 1
@@ -88,8 +91,8 @@ class RelaxConfig:
 
     * None, 0 slots: exact lists, rebuilt when a point has moved too far. The default.
     * 1, 0 slots: exact scan of the whole loop in every sweep.
-    * K > 1, S > 0 slots: a cache of at most S points per point, rebuilt every K sweeps. What does not
-      fit is counted in ``cache_overflow``.
+    * K > 1, S > 0 slots: a cache of at most S points per point, rebuilt every K sweeps. What does
+      not fit is counted in ``cache_overflow``.
     """
 
     enable: bool = True
@@ -147,11 +150,11 @@ class RelaxScratch:
     """Work arrays of the solver; row ``env`` belongs to env ``env``."""
 
     positions: wp.array
-    """Two buffers of one loop with its halo [half widths], vec2f [E, 2 * (N_max + 2 * HALO)]."""
-    far: wp.array
-    """Correction by far stretches of road [half widths], vec2f [E, N_max]."""
+    """Two iterates, x before y, with halos [half widths], float32 [E, 4 * (N_max + 2 * HALO)]."""
+    moves: wp.array
+    """Moves of one sweep, x before y [half widths], float32 [E, 2 * N_max]."""
     centers: wp.array
-    """Group centres [half widths], vec2f [E, groups]."""
+    """Group centres, x before y [half widths], float32 [E, 2 * groups]."""
     runs: wp.array
     """Begin and end of the runs of points near a group, int16 [E, groups * 2 * MAX_RUNS]."""
     run_counts: wp.array
@@ -180,9 +183,9 @@ class RelaxScratch:
             return wp.empty(shape=(num_envs, columns), dtype=dtype, device=device)
 
         return cls(
-            positions=empty(2 * (N_max + 2 * HALO), wp.vec2f),
-            far=empty(N_max, wp.vec2f),
-            centers=empty(groups, wp.vec2f),
+            positions=empty(4 * (N_max + 2 * HALO), wp.float32),
+            moves=empty(2 * N_max, wp.float32),
+            centers=empty(2 * groups, wp.float32),
             runs=empty(groups * 2 * MAX_RUNS, wp.int16),
             run_counts=empty(groups, wp.int16),
             neighbors=empty(max(1, slots * N_max), wp.int16),
@@ -190,24 +193,14 @@ class RelaxScratch:
         )
 
 
-@wp.func
-def _store(row: wp.array[wp.vec2f], base: int, i: int, count: int, position: wp.vec2f):
-    """Write point ``i`` of the buffer at ``base`` and its copies in the halo."""
-    row[base + i] = position
-    if i < wp.static(HALO):
-        row[base + i + count] = position
-    if i >= count - wp.static(HALO):
-        row[base + i - count] = position
+# Loops are written with ``while`` over plain float rows, x and y apart, with indices that are known
+# not to be negative: on the CPU, where a block is one lane, the compiler then vectorises them.
 
 
 @wp.func
-def _push(sum: wp.vec3f, d: wp.vec2f, bound2: float) -> wp.vec3f:
-    """Add the move away along ``d`` that half cures a chord shorter than its bound; z counts."""
-    d2 = wp.dot(d, d)
-    if d2 < bound2:
-        f = (bound2 - d2) / (4.0 * d2 + 1.0e-6 * bound2)
-        sum = sum + wp.vec3f(d[0] * f, d[1] * f, 1.0)
-    return sum
+def _row(base: wp.uint64, offset: int, size: int) -> wp.array[wp.float32]:
+    """View of ``size`` floats from element ``offset`` on."""
+    return wp.array(ptr=base + wp.uint64(4 * offset), shape=(size,), dtype=wp.float32)
 
 
 @wp.func
@@ -221,14 +214,209 @@ def _chord_bound2(h: float, stride: int, window: int) -> float:
 
 
 @wp.func
+def _lack(dx: float, dy: float, bound2: float) -> float:
+    """Share of the chord ``d`` that each of its ends moves; > 0 if it is shorter than its bound."""
+    d2 = dx * dx + dy * dy
+    share = float(0.0)
+    if d2 < bound2:
+        share = (bound2 - d2) / (4.0 * d2 + 1.0e-6 * bound2)
+    return share
+
+
+@wp.func
+def _far_lack(d2: float) -> float:
+    """:func:`_lack` of a far stretch of road, without a branch."""
+    bound2 = wp.static(CLEARANCE * CLEARANCE)
+    return wp.max(bound2 - d2, 0.0) / (4.0 * d2 + 1.0e-6 * bound2)
+
+
+@wp.func
+def _distance2(ax: float, ay: float, bx: float, by: float) -> float:
+    return (ax - bx) * (ax - bx) + (ay - by) * (ay - by)
+
+
+@wp.func
+def _correct(
+    x: wp.array[wp.float32],
+    y: wp.array[wp.float32],
+    lane: int,
+    count: int,
+    rest2: float,
+    bounds: Bounds,
+    inverse_radius2: float,
+    move_x: wp.array[wp.float32],
+    move_y: wp.array[wp.float32],
+) -> wp.vec2i:
+    """Add spacing, filters and near chords to the moves and clamp them.
+
+    Returns VIOLATED or 0, and the turn sum of the loop as it is.
+    """
+    faults = int(0)
+    turn = int(0)
+    inverse_rest2 = 1.0 / rest2
+    spacing_limit = wp.static(2.0 * SPACING_TOLERANCE) * rest2
+    i = int(lane)
+    while i < count:
+        at = i + wp.static(HALO)
+        px = x[at]
+        py = y[at]
+        p1x = x[at - 1]
+        p1y = y[at - 1]
+        n1x = x[at + 1]
+        n1y = y[at + 1]
+        p2x = x[at - 2]
+        p2y = y[at - 2]
+        n2x = x[at + 2]
+        n2y = y[at + 2]
+        dnx = n1x - px
+        dny = n1y - py
+        dpx = px - p1x
+        dpy = py - p1y
+        l2 = dnx * dnx + dny * dny
+        m2 = dpx * dpx + dpy * dpy
+        ln = wp.static(SPACING_WEIGHT) * (l2 - rest2) / (l2 + rest2)
+        lp = wp.static(SPACING_WEIGHT) * (m2 - rest2) / (m2 + rest2)
+        cx = move_x[i] + dnx * ln - dpx * lp
+        cy = move_y[i] + dny * ln - dpy * lp
+        cx += wp.static(FOURTH_1) * (4.0 * (p1x + n1x) - p2x - n2x - 6.0 * px)
+        cy += wp.static(FOURTH_1) * (4.0 * (p1y + n1y) - p2y - n2y - 6.0 * py)
+        cx += wp.static(FOURTH_2) * (4.0 * (p2x + n2x) - x[at - 4] - x[at + 4] - 6.0 * px)
+        cy += wp.static(FOURTH_2) * (4.0 * (p2y + n2y) - y[at - 4] - y[at + 4] - 6.0 * py)
+        sum_x = float(0.0)
+        sum_y = float(0.0)
+        active = float(0.0)
+        for k in range(wp.static(len(STRIDES))):
+            bound2 = bounds[k]
+            for side in range(2):
+                offset = wp.static(STRIDES)[k] * (1 - 2 * side)
+                dx = px - x[at + offset]
+                dy = py - y[at + offset]
+                share = _lack(dx, dy, bound2)
+                sum_x += dx * share
+                sum_y += dy * share
+                active += wp.where(share > 0.0, 1.0, 0.0)
+        mean = 1.0 / wp.max(active, 1.0)
+        cx += sum_x * mean
+        cy += sum_y * mean
+        c2 = cx * cx + cy * cy
+        if c2 > wp.static(MAX_STEP * MAX_STEP):
+            shorten = wp.static(MAX_STEP) / wp.sqrt(c2)
+            cx *= shorten
+            cy *= shorten
+        move_x[i] = cx
+        move_y[i] = cy
+
+        # The border runs backwards where the unit normal turns by more than edge / half width.
+        ax = n1x - p1x
+        ay = n1y - p1y
+        bx = n2x - px
+        by = n2y - py
+        ab = wp.sqrt((ax * ax + ay * ay) * (bx * bx + by * by))
+        margin = 2.0 * (ab - (ax * bx + ay * by)) - l2 * ab * inverse_radius2
+        faults += wp.where(margin > 0.0, 1, 0)
+        faults += wp.where(wp.abs(l2 - rest2) > spacing_limit, 1, 0)
+        bend = (wp.sqrt(l2 * m2) - (dnx * dpx + dny * dpy)) * inverse_rest2
+        turn += int(wp.min(bend, 2.0) * wp.static(TURN_ONE))
+        i += wp.block_dim()
+    return wp.vec2i(wp.where(faults > 0, wp.static(VIOLATED), 0), turn)
+
+
+@wp.func
+def _advance(
+    now: wp.array[wp.float32],
+    move: wp.array[wp.float32],
+    lane: int,
+    count: int,
+    momentum: float,
+    previous: wp.array[wp.float32],
+):
+    """Replace one coordinate of the previous iterate by the next one (Chebyshev)."""
+    i = int(lane)
+    while i < count:
+        old = previous[i + wp.static(HALO)]
+        step = now[i + wp.static(HALO)] - old + wp.static(CHEBYSHEV_DAMPING) * move[i]
+        previous[i + wp.static(HALO)] = momentum * step + old
+        i += wp.block_dim()
+
+
+@wp.func
+def _advance_plain(
+    now: wp.array[wp.float32],
+    move: wp.array[wp.float32],
+    lane: int,
+    count: int,
+    following: wp.array[wp.float32],
+):
+    """Write one coordinate of the next iterate (Jacobi)."""
+    i = int(lane)
+    while i < count:
+        following[i + wp.static(HALO)] = now[i + wp.static(HALO)] + move[i]
+        i += wp.block_dim()
+
+
+@wp.func
+def _taubin(
+    now: wp.array[wp.float32],
+    lane: int,
+    count: int,
+    weight: float,
+    following: wp.array[wp.float32],
+):
+    """One half step of one coordinate."""
+    i = int(lane)
+    while i < count:
+        at = i + wp.static(HALO)
+        p = now[at]
+        following[at] = p + weight * (now[at - 1] + now[at + 1] - 2.0 * p)
+        i += wp.block_dim()
+
+
+@wp.func
+def _wrap(row: wp.array[wp.float32], lane: int, count: int):
+    """Copy the ends of a loop into its halo; each lane copies the points that it wrote itself."""
+    i = int(lane)
+    while i < wp.min(count, wp.static(HALO)):
+        row[i + count + wp.static(HALO)] = row[i + wp.static(HALO)]
+        i += wp.block_dim()
+    skip = wp.max(count - wp.static(HALO) - lane + wp.block_dim() - 1, 0) // wp.block_dim()
+    i = lane + skip * wp.block_dim()
+    while i < count:
+        row[i - count + wp.static(HALO)] = row[i + wp.static(HALO)]
+        i += wp.block_dim()
+
+
+@wp.func
+def _has_moved(
+    x: wp.array[wp.float32],
+    y: wp.array[wp.float32],
+    reference_x: wp.array[wp.float32],
+    reference_y: wp.array[wp.float32],
+    lane: int,
+    count: int,
+) -> int:
+    """MOVED if a point is half the skin away from where the lists saw it."""
+    flags = int(0)
+    i = int(lane)
+    while i < count:
+        dx = x[i + wp.static(HALO)] - reference_x[i]
+        dy = y[i + wp.static(HALO)] - reference_y[i]
+        far = dx * dx + dy * dy > wp.static(0.25 * LIST_SKIN * LIST_SKIN)
+        flags = flags | wp.where(far, wp.static(MOVED), 0)
+        i += wp.block_dim()
+    return flags
+
+
+@wp.func
 def _build_runs(
-    row: wp.array[wp.vec2f],
-    base: int,
+    x: wp.array[wp.float32],
+    y: wp.array[wp.float32],
     count: int,
     window: int,
     lane: int,
-    reference: wp.array[wp.vec2f],
-    centers: wp.array[wp.vec2f],
+    reference_x: wp.array[wp.float32],
+    reference_y: wp.array[wp.float32],
+    center_x: wp.array[wp.float32],
+    center_y: wp.array[wp.float32],
     runs: wp.array[wp.int16],
     run_counts: wp.array[wp.int16],
 ):
@@ -240,32 +428,58 @@ def _build_runs(
     """
     groups = (count + wp.static(GROUP - 1)) // wp.static(GROUP)
     spread2 = float(0.0)
-    for g in range(lane, groups, wp.block_dim()):
+    g = int(lane)
+    while g < groups:
         begin = g * wp.static(GROUP)
         end = wp.min(begin + wp.static(GROUP), count)
-        center = 0.5 * (row[base + begin] + row[base + end - 1])
-        centers[g] = center
-        for i in range(begin, end):
-            p = row[base + i]
-            reference[i] = p
-            spread2 = wp.max(spread2, wp.length_sq(p - center))
+        first_at = begin + wp.static(HALO)
+        last_at = end + wp.static(HALO - 1)
+        cx = 0.5 * (x[first_at] + x[last_at])
+        cy = 0.5 * (y[first_at] + y[last_at])
+        center_x[g] = cx
+        center_y[g] = cy
+        i = int(begin)
+        while i < end:
+            px = x[i + wp.static(HALO)]
+            py = y[i + wp.static(HALO)]
+            reference_x[i] = px
+            reference_y[i] = py
+            spread2 = wp.max(spread2, (px - cx) * (px - cx) + (py - cy) * (py - cy))
+            i += 1
+        g += wp.block_dim()
     block_sync()
     stride2 = float(0.0)
-    for g in range(lane, groups, wp.block_dim()):
+    g = int(lane)
+    while g < groups:
         after = wp.where(g + 1 < groups, g + 1, 0)
-        stride2 = wp.max(stride2, wp.length_sq(centers[after] - centers[g]))
-    spread = wp.sqrt(block_max(spread2))
+        dx = center_x[after] - center_x[g]
+        dy = center_y[after] - center_y[g]
+        stride2 = wp.max(stride2, dx * dx + dy * dy)
+        g += wp.block_dim()
     stride = wp.sqrt(block_max(stride2))
-    reach = wp.static(CLEARANCE + LIST_SKIN) + 2.0 * spread
+    reach = wp.static(CLEARANCE + LIST_SKIN) + 2.0 * wp.sqrt(block_max(spread2))
+    reach2 = reach * reach
+    leap2 = (reach + 4.0 * stride) * (reach + 4.0 * stride)
     first = wp.max(1, (window - 2) // wp.static(GROUP))
-    legal = count - 2 * window - 1
-    for g in range(lane, groups, wp.block_dim()):
+    g = int(lane)
+    while g < groups:
         begin = g * wp.static(GROUP)
-        end = wp.min(begin + wp.static(GROUP), count)
+        last = wp.min(begin + wp.static(GROUP), count) - 1
+        cx = center_x[g]
+        cy = center_y[g]
+        at = begin + wp.static(HALO)
+        last_at = last + wp.static(HALO)
+        x0 = x[at]
+        y0 = y[at]
+        x1 = x[wp.min(at + 1, last_at)]
+        y1 = y[wp.min(at + 1, last_at)]
+        x2 = x[wp.min(at + 2, last_at)]
+        y2 = y[wp.min(at + 2, last_at)]
+        x3 = x[last_at]
+        y3 = y[last_at]
         slot = g * wp.static(2 * MAX_RUNS)
         filled = int(0)
         run_end = int(-1)
-        center = centers[g]
         s = int(first)
         while s <= groups - first:
             other = g + s
@@ -273,37 +487,44 @@ def _build_runs(
             if other >= groups:
                 other -= groups
                 shift = count
-            distance = wp.length(centers[other] - center)
-            if distance >= reach:
-                s += wp.max(1, int(wp.min((distance - reach) / stride, float(groups))))
+            dx = center_x[other] - cx
+            dy = center_y[other] - cy
+            distance2 = dx * dx + dy * dy
+            if distance2 >= leap2:
+                # No centre on the way can be in reach: the walk along the groups is at most this fast.
+                s += int(wp.min((wp.sqrt(distance2) - reach) / stride, float(groups)))
             else:
-                other_begin = other * wp.static(GROUP)
-                other_end = wp.min(other_begin + wp.static(GROUP), count)
-                for j in range(other_begin, other_end):
-                    q = row[base + j]
-                    unwrapped = j + shift
-                    hit = bool(False)
-                    for i in range(begin, end):
-                        gap = unwrapped - i
-                        if gap > window and gap - window <= legal:
-                            near = wp.length_sq(row[base + i] - q)
-                            if near < wp.static((CLEARANCE + LIST_SKIN) * (CLEARANCE + LIST_SKIN)):
-                                hit = True
-                    if hit:
-                        if unwrapped != run_end and filled < wp.static(MAX_RUNS):
-                            runs[slot + 2 * filled] = wp.int16(unwrapped)
-                            filled += 1
-                        run_end = unwrapped + 1
-                        runs[slot + 2 * filled - 1] = wp.int16(run_end)
+                if distance2 < reach2:
+                    j = other * wp.static(GROUP)
+                    end = wp.min(j + wp.static(GROUP), count)
+                    # Points beyond the window of at least one point of the group.
+                    j = wp.max(j, begin + window + 1 - shift)
+                    end = wp.min(end, last + count - window - shift)
+                    while j < end:
+                        qx = x[j + wp.static(HALO)]
+                        qy = y[j + wp.static(HALO)]
+                        near2 = wp.min(
+                            wp.min(_distance2(x0, y0, qx, qy), _distance2(x1, y1, qx, qy)),
+                            wp.min(_distance2(x2, y2, qx, qy), _distance2(x3, y3, qx, qy)),
+                        )
+                        if near2 < wp.static((CLEARANCE + LIST_SKIN) ** 2.0):
+                            unwrapped = j + shift
+                            if unwrapped != run_end and filled < wp.static(MAX_RUNS):
+                                runs[slot + 2 * filled] = wp.int16(unwrapped)
+                                filled += 1
+                            run_end = unwrapped + 1
+                            runs[slot + 2 * filled - 1] = wp.int16(run_end)
+                        j += 1
                 s += 1
         run_counts[g] = wp.int16(filled)
+        g += wp.block_dim()
     block_sync()
 
 
 @wp.func
 def _build_cache(
-    row: wp.array[wp.vec2f],
-    base: int,
+    x: wp.array[wp.float32],
+    y: wp.array[wp.float32],
     count: int,
     window: int,
     lane: int,
@@ -314,29 +535,30 @@ def _build_cache(
     neighbor_counts: wp.array[wp.int16],
 ) -> int:
     """Store up to ``slots`` points within ``radius`` of each point; return how many did not fit."""
-    radius2 = radius * radius
     dropped = int(0)
-    for i in range(lane, count, wp.block_dim()):
-        p = row[base + i]
+    i = int(lane)
+    while i < count:
+        px = x[i + wp.static(HALO)]
+        py = y[i + wp.static(HALO)]
         filled = int(0)
-        for unwrapped in range(i + window + 1, i + count - window):
+        unwrapped = i + window + 1
+        while unwrapped < i + count - window:
             j = wp.where(unwrapped >= count, unwrapped - count, unwrapped)
-            if wp.length_sq(row[base + j] - p) < radius2:
+            dx = x[j + wp.static(HALO)] - px
+            dy = y[j + wp.static(HALO)] - py
+            if dx * dx + dy * dy < radius * radius:
                 if filled < slots:
                     neighbors[filled * columns + i] = wp.int16(j)
                     filled += 1
                 else:
                     dropped += 1
+            unwrapped += 1
         neighbor_counts[i] = wp.int16(filled)
+        i += wp.block_dim()
     return dropped
 
 
-@wp.func
-def _push_far(sum: wp.vec3f, d: wp.vec2f) -> wp.vec3f:
-    return _push(sum, d, wp.static(CLEARANCE * CLEARANCE))
-
-
-@lru_cache(maxsize=None)
+@cache
 def make_relax_kernel(mode: int) -> wp.Kernel:
     """The solver with one way to find far stretches of road; each mode is a module of its own."""
 
@@ -354,9 +576,9 @@ def make_relax_kernel(mode: int) -> wp.Kernel:
         cache_slots: int,
         cache_radius: float,
         # Scratch:
-        positions: wp.array2d[wp.vec2f],
-        far: wp.array2d[wp.vec2f],
-        centers: wp.array2d[wp.vec2f],
+        positions: wp.array2d[wp.float32],
+        moves: wp.array2d[wp.float32],
+        centers: wp.array2d[wp.float32],
         runs: wp.array2d[wp.int16],
         run_counts: wp.array2d[wp.int16],
         neighbors: wp.array2d[wp.int16],
@@ -369,26 +591,36 @@ def make_relax_kernel(mode: int) -> wp.Kernel:
         """Relax the loops of pending envs in place. Launch dim (E, lanes), one block per env."""
         env, thread = wp.tid()
         lane = block_lane(thread)
+        if wp.block_dim() == 1:
+            lane = 0
         if not pending_in[env]:
             return
         count = count_in[env]
         half_width = half_width_in[env]
         h = length_in[env] / float(count) / half_width
-        usable = count >= wp.static(MIN_COUNT) and h > 0.0 and wp.isfinite(h)
         if lane == 0:
             sweeps_out[env] = 0
             cache_overflow_out[env] = 0
-        if not usable:
+        if not (count >= wp.static(MIN_COUNT) and h > 0.0 and wp.isfinite(h)):
             return
 
+        points = points_out[env]
+        columns = points.shape[0]
+        width = columns + wp.static(2 * HALO)
+        buffers = positions[env].ptr
+        now_x = _row(buffers, 0, width)
+        now_y = _row(buffers, width, width)
+        move_x = _row(moves[env].ptr, 0, columns)
+        move_y = _row(moves[env].ptr, columns, columns)
+        max_groups = run_counts.shape[1]
+        center_x = _row(centers[env].ptr, 0, max_groups)
+        center_y = _row(centers[env].ptr, max_groups, max_groups)
+        run_row = wp.array(ptr=runs[env].ptr, shape=(runs.shape[1],), dtype=wp.int16)
+        run_count_row = wp.array(ptr=run_counts[env].ptr, shape=(max_groups,), dtype=wp.int16)
         # The row of ``points_out`` is free between loading and the last store: it holds the
         # positions that the lists were built from.
-        points = points_out[env]
-        row = positions[env]
-        far_row = far[env]
-        columns = points.shape[0]
-        current = int(wp.static(HALO))
-        other = int(columns + wp.static(3 * HALO))
+        reference_x = _row(points.ptr, 0, count)
+        reference_y = _row(points.ptr, count, count)
 
         origin = points[0]
         bad = int(0)
@@ -396,21 +628,20 @@ def make_relax_kernel(mode: int) -> wp.Kernel:
             p = (points[i] - origin) / half_width
             if not wp.isfinite(wp.dot(p, p)):
                 bad = 1
-            _store(row, current, i, count, p)
+            now_x[i + wp.static(HALO)] = p[0]
+            now_y[i + wp.static(HALO)] = p[1]
+        _wrap(now_x, lane, count)
+        _wrap(now_y, lane, count)
         if block_vote(bad, 0, 1)[0] != 0:
             return
 
         rest = h * (1.0 + 0.08 * wp.min(h, 1.0) * wp.min(h, 1.0))
         rest2 = rest * rest
-        inverse_rest2 = 1.0 / rest2
         window = int(wp.min(wp.static(PI * RADIUS) / rest, wp.static(float(MAX_WINDOW))))
         window = wp.clamp(window, 2, wp.min((count - 1) // 2, wp.static(MAX_WINDOW)))
-        bound_2 = _chord_bound2(rest, 2, window)
-        bound_3 = _chord_bound2(rest, 3, window)
-        bound_5 = _chord_bound2(rest, 5, window)
-        bound_8 = _chord_bound2(rest, 8, window)
-        bound_12 = _chord_bound2(rest, 12, window)
-        spacing_limit = wp.static(2.0 * SPACING_TOLERANCE) * rest2
+        bounds = Bounds()
+        for k in range(wp.static(len(STRIDES))):
+            bounds[k] = _chord_bound2(rest, wp.static(STRIDES)[k], window)
         turn_limit = int(float(count) * wp.static(TURN_LIMIT * 4.0 * TURN_ONE))
         ease_drop = wp.clamp(stop_radius - wp.static(EASED_STOP_RADIUS), 0.0, wp.static(EASE_DROP))
 
@@ -419,25 +650,33 @@ def make_relax_kernel(mode: int) -> wp.Kernel:
         until_build = int(0)
         dropped = int(0)
         sweep = int(0)
+        current = int(0)
+        other = 2 * width
         while sweep < max_sweeps:
+            x = _row(buffers, current, width)
+            y = _row(buffers, current + width, width)
+            next_x = _row(buffers, other, width)
+            next_y = _row(buffers, other + width, width)
             if wp.static(mode == ADAPTIVE):
                 if rebuild:
                     _build_runs(
-                        row,
-                        current,
+                        x,
+                        y,
                         count,
                         window,
                         lane,
-                        points,
-                        centers[env],
-                        runs[env],
-                        run_counts[env],
+                        reference_x,
+                        reference_y,
+                        center_x,
+                        center_y,
+                        run_row,
+                        run_count_row,
                     )
             if wp.static(mode == CACHE):
                 if until_build == 0:
                     dropped += _build_cache(
-                        row,
-                        current,
+                        x,
+                        y,
                         count,
                         window,
                         lane,
@@ -450,104 +689,98 @@ def make_relax_kernel(mode: int) -> wp.Kernel:
                     until_build = cache_every
                 until_build -= 1
 
-            if sweep == wp.static(CHEBYSHEV_START):
-                momentum = wp.static(2.0 / (2.0 - CHEBYSHEV_RHO2))
-            elif sweep > wp.static(CHEBYSHEV_START):
-                momentum = 4.0 / (4.0 - wp.static(CHEBYSHEV_RHO2) * momentum)
             ease = wp.clamp(
                 float(sweep - wp.static(EASE_BEGIN)) * wp.static(1.0 / EASE_SWEEPS), 0.0, 1.0
             )
             radius = stop_radius - ease_drop * ease
-            inverse_radius2 = 1.0 / (radius * radius)
             flags = int(0)
-            turn = int(0)
 
-            for i in range(lane, count, wp.block_dim()):
-                p = row[current + i]
-                sum = wp.vec3f(0.0, 0.0, 0.0)
+            i = int(lane)
+            while i < count:
+                px = x[i + wp.static(HALO)]
+                py = y[i + wp.static(HALO)]
+                sum_x = float(0.0)
+                sum_y = float(0.0)
+                active = float(0.0)
                 nearest2 = float(wp.static(CLEARANCE * CLEARANCE))
                 if wp.static(mode == ADAPTIVE):
                     g = i // wp.static(GROUP)
-                    for r in range(int(run_counts[env, g])):
-                        slot = g * wp.static(2 * MAX_RUNS) + 2 * r
-                        for unwrapped in range(int(runs[env, slot]), int(runs[env, slot + 1])):
-                            gap = unwrapped - i
-                            if gap > window and gap < count - window:
-                                j = wp.where(unwrapped >= count, unwrapped - count, unwrapped)
-                                d = p - row[current + j]
-                                nearest2 = wp.min(nearest2, wp.dot(d, d))
-                                sum = _push_far(sum, d)
+                    slot = g * wp.static(2 * MAX_RUNS)
+                    slot_end = slot + 2 * int(run_count_row[g])
+                    while slot < slot_end:
+                        unwrapped = wp.max(int(run_row[slot]), i + window + 1)
+                        end = wp.min(int(run_row[slot + 1]), i + count - window)
+                        while unwrapped < end:
+                            j = wp.where(unwrapped >= count, unwrapped - count, unwrapped)
+                            dx = px - x[j + wp.static(HALO)]
+                            dy = py - y[j + wp.static(HALO)]
+                            d2 = dx * dx + dy * dy
+                            nearest2 = wp.min(nearest2, d2)
+                            share = _far_lack(d2)
+                            sum_x += dx * share
+                            sum_y += dy * share
+                            active += wp.where(share > 0.0, 1.0, 0.0)
+                            unwrapped += 1
+                        slot += 2
                 if wp.static(mode == DENSE):
-                    for unwrapped in range(i + window + 1, i + count - window):
+                    unwrapped = i + window + 1
+                    while unwrapped < i + count - window:
                         j = wp.where(unwrapped >= count, unwrapped - count, unwrapped)
-                        d = p - row[current + j]
-                        nearest2 = wp.min(nearest2, wp.dot(d, d))
-                        sum = _push_far(sum, d)
+                        dx = px - x[j + wp.static(HALO)]
+                        dy = py - y[j + wp.static(HALO)]
+                        d2 = dx * dx + dy * dy
+                        nearest2 = wp.min(nearest2, d2)
+                        share = _far_lack(d2)
+                        sum_x += dx * share
+                        sum_y += dy * share
+                        active += wp.where(share > 0.0, 1.0, 0.0)
+                        unwrapped += 1
                 if wp.static(mode == CACHE):
                     for s in range(int(neighbor_counts[env, i])):
-                        d = p - row[current + int(neighbors[env, s * columns + i])]
-                        nearest2 = wp.min(nearest2, wp.dot(d, d))
-                        sum = _push_far(sum, d)
+                        j = int(neighbors[env, s * columns + i])
+                        dx = px - x[j + wp.static(HALO)]
+                        dy = py - y[j + wp.static(HALO)]
+                        d2 = dx * dx + dy * dy
+                        nearest2 = wp.min(nearest2, d2)
+                        share = _far_lack(d2)
+                        sum_x += dx * share
+                        sum_y += dy * share
+                        active += wp.where(share > 0.0, 1.0, 0.0)
                 if nearest2 < wp.static(NEAREST * NEAREST):
                     flags = flags | wp.static(VIOLATED)
-                c = wp.vec2f(0.0, 0.0)
-                if sum[2] > 0.0:
-                    c = wp.vec2f(sum[0] / sum[2], sum[1] / sum[2])
-                far_row[i] = c
+                mean = 1.0 / wp.max(active, 1.0)
+                move_x[i] = sum_x * mean
+                move_y[i] = sum_y * mean
+                i += wp.block_dim()
 
-            for i in range(lane, count, wp.block_dim()):
-                at = current + i
-                p = row[at]
-                p1 = row[at - 1]
-                n1 = row[at + 1]
-                p2 = row[at - 2]
-                n2 = row[at + 2]
-                dn = n1 - p
-                dp = p - p1
-                l2 = wp.dot(dn, dn)
-                m2 = wp.dot(dp, dp)
-                c = wp.static(SPACING_WEIGHT) * (
-                    dn * ((l2 - rest2) / (l2 + rest2)) - dp * ((m2 - rest2) / (m2 + rest2))
-                )
-                c += wp.static(FOURTH_1) * (4.0 * (p1 + n1) - p2 - n2 - 6.0 * p)
-                c += wp.static(FOURTH_2) * (4.0 * (p2 + n2) - row[at - 4] - row[at + 4] - 6.0 * p)
-                sum = wp.vec3f(0.0, 0.0, 0.0)
-                sum = _push(sum, p - p2, bound_2)
-                sum = _push(sum, p - n2, bound_2)
-                sum = _push(sum, p - row[at - 3], bound_3)
-                sum = _push(sum, p - row[at + 3], bound_3)
-                sum = _push(sum, p - row[at - 5], bound_5)
-                sum = _push(sum, p - row[at + 5], bound_5)
-                sum = _push(sum, p - row[at - 8], bound_8)
-                sum = _push(sum, p - row[at + 8], bound_8)
-                sum = _push(sum, p - row[at - 12], bound_12)
-                sum = _push(sum, p - row[at + 12], bound_12)
-                c += wp.vec2f(sum[0], sum[1]) / wp.max(sum[2], 1.0)
-                c += far_row[i]
-                c2 = wp.dot(c, c)
-                if c2 > wp.static(MAX_STEP * MAX_STEP):
-                    c *= wp.static(MAX_STEP) / wp.sqrt(c2)
-                old = row[other + i]
-                y = p + c
-                if sweep >= wp.static(CHEBYSHEV_START):
-                    y = momentum * (wp.static(CHEBYSHEV_DAMPING) * c + p - old) + old
+            state = _correct(
+                x,
+                y,
+                lane,
+                count,
+                rest2,
+                bounds,
+                1.0 / (radius * radius),
+                move_x,
+                move_y,
+            )
+            flags = flags | state[0]
+            if sweep < wp.static(CHEBYSHEV_START):
+                _advance_plain(x, move_x, lane, count, next_x)
+                _advance_plain(y, move_y, lane, count, next_y)
+            else:
+                if sweep == wp.static(CHEBYSHEV_START):
+                    momentum = wp.static(2.0 / (2.0 - CHEBYSHEV_RHO2))
+                else:
+                    momentum = 4.0 / (4.0 - wp.static(CHEBYSHEV_RHO2) * momentum)
+                _advance(x, move_x, lane, count, momentum, next_x)
+                _advance(y, move_y, lane, count, momentum, next_y)
+            _wrap(next_x, lane, count)
+            _wrap(next_y, lane, count)
+            if wp.static(mode == ADAPTIVE):
+                flags = flags | _has_moved(next_x, next_y, reference_x, reference_y, lane, count)
 
-                # The border runs backwards where the unit normal turns by more than edge / width.
-                a = n1 - p1
-                b = n2 - p
-                ab = wp.sqrt(wp.dot(a, a) * wp.dot(b, b))
-                if 2.0 * (ab - wp.dot(a, b)) > l2 * ab * inverse_radius2:
-                    flags = flags | wp.static(VIOLATED)
-                if wp.abs(l2 - rest2) > spacing_limit:
-                    flags = flags | wp.static(VIOLATED)
-                bend = (wp.sqrt(l2 * m2) - wp.dot(dn, dp)) * inverse_rest2
-                turn += int(wp.min(bend, 2.0) * wp.static(TURN_ONE))
-                if wp.static(mode == ADAPTIVE):
-                    if wp.length_sq(y - points[i]) > wp.static(0.25 * LIST_SKIN * LIST_SKIN):
-                        flags = flags | wp.static(MOVED)
-                _store(row, other, i, count, y)
-
-            vote = block_vote(flags, turn, sweep & 1)
+            vote = block_vote(flags, state[1], sweep & 1)
             if (vote[0] & wp.static(VIOLATED)) == 0 and vote[1] <= turn_limit:
                 break
             rebuild = (vote[0] & wp.static(MOVED)) != 0
@@ -560,16 +793,20 @@ def make_relax_kernel(mode: int) -> wp.Kernel:
             weight = wp.where(
                 (step & 1) == 0, wp.static(0.5 * TAUBIN_SHRINK), wp.static(0.5 * TAUBIN_GROW)
             )
-            for i in range(lane, count, wp.block_dim()):
-                at = current + i
-                p = row[at]
-                _store(row, other, i, count, p + weight * (row[at - 1] + row[at + 1] - 2.0 * p))
+            for axis in range(2):
+                before = _row(buffers, current + axis * width, width)
+                after = _row(buffers, other + axis * width, width)
+                _taubin(before, lane, count, weight, after)
+                _wrap(after, lane, count)
             block_sync()
             swap = current
             current = other
             other = swap
+        x = _row(buffers, current, width)
+        y = _row(buffers, current + width, width)
         for i in range(lane, count, wp.block_dim()):
-            points[i] = origin + half_width * row[current + i]
+            p = wp.vec2f(x[i + wp.static(HALO)], y[i + wp.static(HALO)])
+            points[i] = origin + half_width * p
         if wp.static(mode == CACHE):
             dropped = block_sum_int(dropped)
         if lane == 0:
@@ -627,7 +864,7 @@ def relax(
             config.sep_cache_slots,
             CLEARANCE * (1.0 + config.sep_cache_skin),
             scratch.positions,
-            scratch.far,
+            scratch.moves,
             scratch.centers,
             scratch.runs,
             scratch.run_counts,
