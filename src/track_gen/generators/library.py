@@ -27,6 +27,9 @@ wp.set_module_options({"enable_backward": False})
 _BOX_SIDE = 1.44
 """Longer side of the bounding box at scale 1, when normalised."""
 
+_SAME_POINT = 1.0e-6
+"""Distance below which neighbours are one point, as a share of the longer side."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Library(GeneratorSettings):
@@ -84,7 +87,7 @@ class Library(GeneratorSettings):
 
 
 def _checked_names(names: Any, count: int) -> tuple[str, ...]:
-    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+    if not isinstance(names, (list, tuple)) or not all(isinstance(name, str) for name in names):
         raise TypeError(f"Library.names must be a list of strings, got {names!r}")
     if len(names) != count:
         raise ValueError(f"Library.names must have one name per curve ({count}), got {len(names)}")
@@ -118,15 +121,18 @@ def _clean(curve: Any, owner: str, normalize: bool) -> tuple[np.ndarray, np.ndar
         raise ValueError(f"{owner} must be finite, got {given[~np.isfinite(given)][0]}")
     if len(given) == 0:
         raise ValueError(f"{owner} must have at least 3 distinct points, got 0")
-    # Duplicates are judged on what the device sees, so that float32 leaves no zero-length edge.
     points = _device_points(given, normalize)
     if not np.isfinite(points).all():
         raise ValueError(f"{owner} must fit float32, got values up to {np.abs(given).max():g}")
-    keep = np.ones(len(points), dtype=bool)
-    keep[1:] = (points[1:] != points[:-1]).any(axis=1)
+    # Points closer than float32 can tell apart at this size are one point.
+    tolerance = _SAME_POINT * float((points.max(axis=0) - points.min(axis=0)).max())
+    keep = [0]
+    for i in range(1, len(points)):
+        if np.abs(points[i] - points[keep[-1]]).max() > tolerance:
+            keep.append(i)
+    while len(keep) > 1 and np.abs(points[keep[-1]] - points[0]).max() <= tolerance:
+        keep.pop()
     given, points = given[keep], points[keep]
-    if len(points) > 1 and (points[-1] == points[0]).all():
-        given, points = given[:-1], points[:-1]
     distinct = len(np.unique(points, axis=0))
     if distinct < 3:
         raise ValueError(f"{owner} must have at least 3 distinct points, got {distinct}")

@@ -366,7 +366,7 @@ def _launches(settings: Voronoi, job: CurveJob) -> list[wp.Launch]:
 
 def _typical_length(settings: Voronoi) -> float:
     """Upper fit to the 99.9 % lengths of all layouts; loops zigzag if they visit most sites."""
-    share = min(1.0, 1.7 * settings.num_anchors / settings.num_sites)
+    share = min(1.0, 1.8 * settings.num_anchors / settings.num_sites)
     return 5.2 + 0.26 * settings.num_anchors * share
 
 
