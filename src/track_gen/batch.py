@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -12,7 +13,7 @@ import warp as wp
 from track_gen.checks import check_device, check_int
 from track_gen.status import TrackStatus
 
-__all__ = ["EnvTrack", "Track", "row_slice"]
+__all__ = ["EnvTrack", "Track", "overlay_rows", "row_slice"]
 
 T = TypeVar("T")
 
@@ -33,6 +34,74 @@ def row_slice(owner: T, low: int, high: int) -> T:
     fields = dataclasses.fields(owner)  # type: ignore[arg-type]
     changes = {field.name: rows(field.name, getattr(owner, field.name)) for field in fields}
     return dataclasses.replace(owner, **changes)  # type: ignore[type-var]
+
+
+_ALIGNMENT = 64
+"""Bytes; every array and every row of an overlay starts at a multiple."""
+
+
+def overlay_rows(templates: Sequence[T], num_envs: int, device: wp.Device) -> list[T]:
+    """Give the scratch of stages that run one after another the same memory.
+
+    Each template is a dataclass or a dictionary of arrays with one row. The two-dimensional arrays
+    of all of them are laid over each other in one allocation, row by row: a row of the batch owns
+    one contiguous stretch, as long as the hungriest template needs. So the content of an array is
+    lost when another template's stage runs. One-dimensional arrays get memory of their own, and
+    entries whose name starts with ``shared_`` are kept as they are.
+
+    Args:
+        templates: Dataclasses or dictionaries of arrays with one row.
+        num_envs: Rows E of the result.
+        device: Device of the result.
+
+    Returns:
+        The templates with arrays of E rows, zero at first.
+    """
+
+    def padded(size: int) -> int:
+        return -(-size // _ALIGNMENT) * _ALIGNMENT
+
+    def members(template: Any) -> dict[str, Any]:
+        if isinstance(template, dict):
+            return template
+        return {f.name: getattr(template, f.name) for f in dataclasses.fields(template)}
+
+    def is_row(name: str, value: Any) -> bool:
+        return isinstance(value, wp.array) and value.ndim > 1 and not name.startswith("shared_")
+
+    def row_bytes(array: wp.array) -> int:
+        return int(np.prod(array.shape[1:])) * wp.types.type_size_in_bytes(array.dtype)
+
+    stride = max(
+        sum(padded(row_bytes(v)) for n, v in members(template).items() if is_row(n, v))
+        for template in templates
+    )
+    arena = wp.zeros((num_envs, stride), dtype=wp.uint8, device=device)
+    results = []
+    for template in templates:
+        offset = 0
+        replaced: dict[str, Any] = {}
+        for name, value in members(template).items():
+            if is_row(name, value):
+                view = wp.array(
+                    ptr=arena.ptr + offset,
+                    dtype=value.dtype,
+                    shape=(num_envs, *value.shape[1:]),
+                    strides=(stride, *value.strides[1:]),
+                    device=device,
+                )
+                view._ref = arena  # keeps the allocation alive as long as any view
+                replaced[name] = view
+                offset += padded(row_bytes(value))
+            elif isinstance(value, wp.array) and not name.startswith("shared_"):
+                replaced[name] = wp.zeros(num_envs, dtype=value.dtype, device=device)
+            else:
+                replaced[name] = value
+        if isinstance(template, dict):
+            results.append(replaced)
+        else:
+            results.append(dataclasses.replace(template, **replaced))
+    return results
 
 
 @dataclass(frozen=True)

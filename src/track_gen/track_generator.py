@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from track_gen.batch import Track, row_slice
+from track_gen.batch import Track, overlay_rows, row_slice
 from track_gen.checks import as_device_mask, check_bool, check_device
 from track_gen.config import TrackGenConfig
 from track_gen.executor import Executor, Pipeline, recording_here, usable_cores
@@ -266,6 +266,18 @@ class TrackGenerator:
         )
         self.track = Track.allocate(E, N, device)
 
+        relax_config = config.relax_config()
+        family_scratch, resample_scratch, relax_scratch, inflate_scratch = overlay_rows(
+            [
+                spec.allocate(self._settings, 1, device),
+                ResampleScratch.allocate(1, curve_size, device),
+                RelaxScratch.allocate(1, N, relax_config, device),
+                InflateScratch.allocate(1, N, device),
+            ],
+            E,
+            device,
+        )
+
         def integers() -> wp.array:
             return wp.zeros(E, dtype=wp.int32, device=device)
 
@@ -282,9 +294,8 @@ class TrackGenerator:
             perimeter=wp.zeros(E, dtype=wp.float32, device=device),
             sweeps=integers(),
             cache_overflow=integers(),
-            family=spec.allocate(self._settings, E, device),
+            family=family_scratch,
         )
-        relax_config = config.relax_config()
         builder = _PipelineBuilder(
             spec=spec,
             settings=self._settings,
@@ -295,9 +306,9 @@ class TrackGenerator:
             legal=self.parameters.legal,
             buffers=self._buffers,
             track=self.track,
-            resample_scratch=ResampleScratch.allocate(E, curve_size, device),
-            relax_scratch=RelaxScratch.allocate(E, N, relax_config, device),
-            inflate_scratch=InflateScratch.allocate(E, N, device),
+            resample_scratch=resample_scratch,
+            relax_scratch=relax_scratch,
+            inflate_scratch=inflate_scratch,
             lanes=config.block_dim if device.is_cuda else 1,
             device=device,
         )
@@ -327,8 +338,9 @@ class TrackGenerator:
         """
         if recording_here(self.device):
             raise RuntimeError("TrackGenerator.warmup() cannot run while a capture is open")
-        self.rng.warmup()
-        self._executor.prepare()
+        if not self._executor.ready:
+            self.rng.warmup()
+            self._executor.prepare()
         if self._captures and self._executor.graph is None:
             self._buffers.active.zero_()
             self._executor.launch_all()
