@@ -88,9 +88,7 @@ def test_step_loop_block(capture):
         assert center.data_ptr() == track.center.ptr
         if previous is not None:
             # The loop's seeds shift the batch by one env each episode, as the docs say.
-            assert torch.equal(
-                torch.nan_to_num(center[:-1]), torch.nan_to_num(previous[1:])
-            )
+            assert torch.equal(torch.nan_to_num(center[:-1]), torch.nan_to_num(previous[1:]))
         previous = center.clone()
 
 
