@@ -27,7 +27,7 @@ from track_gen.generators.crossings import (
 from track_gen.generators.spec import CurveJob, GeneratorSettings, GeneratorSpec
 from track_gen.geometry import catmull_rom_tangents, cos_sin, cross, hermite, segments_meet
 from track_gen.parameters import Knob, Range
-from track_gen.rng import Stream, draw_int, draw_uniform, draw_words
+from track_gen.rng import Stream, draw_int, draw_uniform, draw_words, unit_float
 
 __all__ = ["LAYOUTS", "SPEC", "Voronoi"]
 
@@ -107,10 +107,9 @@ def _draw_site(
 ):
     """Site ``s`` of the field as (fraction of a turn, radius)."""
     w = draw_words(seed, episode, wp.static(int(Stream.VORONOI_SITES)), attempt, s)
-    scale = wp.static(1.0 / 16777216.0)
-    u0 = float(w[0] >> wp.uint32(8)) * scale
-    u2 = float(w[2] >> wp.uint32(8)) * scale
-    u3 = float(w[3] >> wp.uint32(8)) * scale
+    u0 = unit_float(w[0])
+    u2 = unit_float(w[2])
+    u3 = unit_float(w[3])
     if layout == wp.static(_BOX) or (layout == wp.static(_MIXED) and u0 >= 0.65):
         p = wp.static(_SIDE) * wp.vec2f(u2 - 0.5, u3 - 0.5)
         return wp.vec2f(_turns(p), wp.length(p))
