@@ -307,7 +307,6 @@ def test_named_segments(name, device):
         assert np.sqrt(squared[0]) == pytest.approx(distance, abs=1e-6)
 
 
-@pytest.mark.xfail(reason="two segments without length count as meeting", strict=True)
 def test_two_points_apart_do_not_meet(device):
     p, q, none = (np.array([end], np.float32) for end in ((0, 0), (3, 4), (0, 0)))
     assert not segments(p, none, q, none, device)[0][0]

@@ -34,7 +34,7 @@ _PI = 3.141592653589793
 
 @wp.func
 def cross(a: wp.vec2f, b: wp.vec2f) -> float:
-    """z component of the cross product; positive if ``b`` is left of ``a``."""
+    """Z component of the cross product; positive if ``b`` is left of ``a``."""
     return a[0] * b[1] - a[1] * b[0]
 
 
@@ -47,7 +47,9 @@ def left_of(a: wp.vec2f) -> wp.vec2f:
 @wp.func
 def rotate(a: wp.vec2f, direction: wp.vec2f) -> wp.vec2f:
     """``a`` rotated by the angle of the unit vector ``direction`` = (cos, sin)."""
-    return wp.vec2f(a[0] * direction[0] - a[1] * direction[1], a[0] * direction[1] + a[1] * direction[0])
+    return wp.vec2f(
+        a[0] * direction[0] - a[1] * direction[1], a[0] * direction[1] + a[1] * direction[0]
+    )
 
 
 @wp.func
@@ -58,7 +60,7 @@ def wrap_angle(angle: float) -> float:
 
 @wp.func
 def cos_sin(angle: float) -> wp.vec2f:
-    """(cos, sin) of ``angle`` to about 2e-7, for angles within some hundred turns.
+    """(cos, sin) of ``angle`` to about 3e-7, for angles within 30 turns.
 
     Quadrant reduction in two steps (Cody and Waite), then the minimax polynomials of the Cephes
     library for [-pi/4, pi/4].
@@ -68,7 +70,13 @@ def cos_sin(angle: float) -> wp.vec2f:
     x = x - turns * 1.0804334124e-5
     x2 = x * x
     s = x + x * x2 * (-1.6666654611e-1 + x2 * (8.3321608736e-3 - x2 * 1.9515295891e-4))
-    c = 1.0 - 0.5 * x2 + x2 * x2 * (4.166664568298827e-2 + x2 * (-1.388731625493765e-3 + x2 * 2.443315711809948e-5))
+    c = (
+        1.0
+        - 0.5 * x2
+        + x2
+        * x2
+        * (4.166664568298827e-2 + x2 * (-1.388731625493765e-3 + x2 * 2.443315711809948e-5))
+    )
     quadrant = int(turns) & 3
     if quadrant == 0:
         return wp.vec2f(c, s)
@@ -100,7 +108,14 @@ def chord_knot(a: wp.vec2f, b: wp.vec2f) -> float:
 
 @wp.func
 def catmull_rom(
-    p0: wp.vec2f, p1: wp.vec2f, p2: wp.vec2f, p3: wp.vec2f, k0: float, k1: float, k2: float, t: float
+    p0: wp.vec2f,
+    p1: wp.vec2f,
+    p2: wp.vec2f,
+    p3: wp.vec2f,
+    k0: float,
+    k1: float,
+    k2: float,
+    t: float,
 ) -> wp.vec2f:
     """Point at ``t`` in [0, 1] between ``p1`` and ``p2`` of a Catmull-Rom spline.
 
@@ -156,6 +171,8 @@ def segments_meet(p: wp.vec2f, u: wp.vec2f, q: wp.vec2f, v: wp.vec2f, tolerance:
     """
     a = q - p
     b = a + v
+    if wp.dot(u, u) <= tolerance and wp.dot(v, v) <= tolerance:
+        return wp.dot(a, a) <= tolerance
     ca = cross(u, a)
     cb = cross(u, b)
     if (ca > tolerance and cb > tolerance) or (ca < -tolerance and cb < -tolerance):
@@ -174,7 +191,9 @@ def segments_meet(p: wp.vec2f, u: wp.vec2f, q: wp.vec2f, v: wp.vec2f, tolerance:
     vv = wp.dot(v, v)
     dc = wp.dot(v, c)
     dd = wp.dot(v, d)
-    return not ((dc < -tolerance and dd < -tolerance) or (dc > vv + tolerance and dd > vv + tolerance))
+    return not (
+        (dc < -tolerance and dd < -tolerance) or (dc > vv + tolerance and dd > vv + tolerance)
+    )
 
 
 @wp.func
@@ -192,6 +211,10 @@ def segment_distance_squared(p: wp.vec2f, u: wp.vec2f, q: wp.vec2f, v: wp.vec2f)
     if segments_meet(p, u, q, v, 0.0):
         return 0.0
     return wp.min(
-        wp.min(point_segment_distance_squared(p, q, v), point_segment_distance_squared(p + u, q, v)),
-        wp.min(point_segment_distance_squared(q, p, u), point_segment_distance_squared(q + v, p, u)),
+        wp.min(
+            point_segment_distance_squared(p, q, v), point_segment_distance_squared(p + u, q, v)
+        ),
+        wp.min(
+            point_segment_distance_squared(q, p, u), point_segment_distance_squared(q + v, p, u)
+        ),
     )

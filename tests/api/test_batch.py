@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 import warp as wp
-from conftest import make
 
+from conftest import make
 from track_gen import Track, TrackStatus
 from track_gen.batch import overlay_rows, row_slice
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 import warp as wp
-from conftest import make, raw_bytes
 
+from conftest import make, raw_bytes
 from track_gen import executor as executor_module
 
 FORBIDDEN = ("empty", "zeros", "ones", "full", "clone", "synchronize", "load_module")
@@ -235,7 +235,7 @@ def test_config_and_rng_must_agree():
     from track_gen import PerEnvSeededRNG, TrackGenConfig, TrackGenerator
 
     config = TrackGenConfig(num_envs=4, half_width=0.1, device="cpu")
-    with pytest.raises(ValueError, match="num_envs is 4 but .* is 5"):
+    with pytest.raises(ValueError, match=r"num_envs is 4 but .* is 5"):
         TrackGenerator(config, PerEnvSeededRNG(seeds=0, num_envs=5, device="cpu"))
     with pytest.raises(TypeError, match="TrackGenConfig"):
         TrackGenerator({}, PerEnvSeededRNG(seeds=0, num_envs=4, device="cpu"))  # type: ignore
