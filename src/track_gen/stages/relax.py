@@ -100,7 +100,7 @@ class RelaxConfig:
     max_sweeps: int = 40
     """Most sweeps per track, in [0, 1000]."""
     stop_radius: float = 1.15
-    """Least radius [half widths], in [1, 1.5], at which a track is left alone; larger is smoother."""
+    """Radius [half widths] that every bend must reach, in [1, 1.5]; larger is smoother."""
     sep_every: int | None = None
     """Sweeps per rebuild of the cache, 1 for a scan in every sweep, None for adaptive lists."""
     sep_cache_slots: int = 0
@@ -193,14 +193,21 @@ class RelaxScratch:
         )
 
 
-# Loops are written with ``while`` over plain float rows, x and y apart, with indices that are known
-# not to be negative: on the CPU, where a block is one lane, the compiler then vectorises them.
+# Loops are written with ``while`` over plain float rows, x and y apart, with indices that the
+# compiler knows not to be negative, and they count and add integers instead of setting flags: on
+# the CPU, where a block is one lane, they are then vectorised. Where an ``if`` only guards
+# arithmetic it becomes a blend there and stays a branch on CUDA.
 
 
 @wp.func
 def _row(base: wp.uint64, offset: int, size: int) -> wp.array[wp.float32]:
     """View of ``size`` floats from element ``offset`` on."""
     return wp.array(ptr=base + wp.uint64(4 * offset), shape=(size,), dtype=wp.float32)
+
+
+@wp.func
+def _short_row(base: wp.uint64, size: int) -> wp.array[wp.int16]:
+    return wp.array(ptr=base, shape=(size,), dtype=wp.int16)
 
 
 @wp.func
@@ -328,29 +335,15 @@ def _advance(
     lane: int,
     count: int,
     momentum: float,
+    damping: float,
     previous: wp.array[wp.float32],
 ):
-    """Replace one coordinate of the previous iterate by the next one (Chebyshev)."""
+    """Replace one coordinate of the previous iterate by the next; both factors 1: plain Jacobi."""
     i = int(lane)
     while i < count:
         old = previous[i + wp.static(HALO)]
-        step = now[i + wp.static(HALO)] - old + wp.static(CHEBYSHEV_DAMPING) * move[i]
+        step = now[i + wp.static(HALO)] - old + damping * move[i]
         previous[i + wp.static(HALO)] = momentum * step + old
-        i += wp.block_dim()
-
-
-@wp.func
-def _advance_plain(
-    now: wp.array[wp.float32],
-    move: wp.array[wp.float32],
-    lane: int,
-    count: int,
-    following: wp.array[wp.float32],
-):
-    """Write one coordinate of the next iterate (Jacobi)."""
-    i = int(lane)
-    while i < count:
-        following[i + wp.static(HALO)] = now[i + wp.static(HALO)] + move[i]
         i += wp.block_dim()
 
 
@@ -372,14 +365,13 @@ def _taubin(
 
 
 @wp.func
-def _wrap(row: wp.array[wp.float32], lane: int, count: int):
+def _wrap(row: wp.array[wp.float32], lane: int, tail: int, count: int):
     """Copy the ends of a loop into its halo; each lane copies the points that it wrote itself."""
     i = int(lane)
     while i < wp.min(count, wp.static(HALO)):
         row[i + count + wp.static(HALO)] = row[i + wp.static(HALO)]
         i += wp.block_dim()
-    skip = wp.max(count - wp.static(HALO) - lane + wp.block_dim() - 1, 0) // wp.block_dim()
-    i = lane + skip * wp.block_dim()
+    i = int(tail)
     while i < count:
         row[i - count + wp.static(HALO)] = row[i + wp.static(HALO)]
         i += wp.block_dim()
@@ -491,7 +483,7 @@ def _build_runs(
             dy = center_y[other] - cy
             distance2 = dx * dx + dy * dy
             if distance2 >= leap2:
-                # No centre on the way can be in reach: the walk along the groups is at most this fast.
+                # No centre on the way can be in reach: a step along the groups is at most a stride.
                 s += int(wp.min((wp.sqrt(distance2) - reach) / stride, float(groups)))
             else:
                 if distance2 < reach2:
@@ -608,30 +600,24 @@ def make_relax_kernel(mode: int) -> wp.Kernel:
         columns = points.shape[0]
         width = columns + wp.static(2 * HALO)
         buffers = positions[env].ptr
-        now_x = _row(buffers, 0, width)
-        now_y = _row(buffers, width, width)
-        move_x = _row(moves[env].ptr, 0, columns)
-        move_y = _row(moves[env].ptr, columns, columns)
-        max_groups = run_counts.shape[1]
-        center_x = _row(centers[env].ptr, 0, max_groups)
-        center_y = _row(centers[env].ptr, max_groups, max_groups)
-        run_row = wp.array(ptr=runs[env].ptr, shape=(runs.shape[1],), dtype=wp.int16)
-        run_count_row = wp.array(ptr=run_counts[env].ptr, shape=(max_groups,), dtype=wp.int16)
-        # The row of ``points_out`` is free between loading and the last store: it holds the
-        # positions that the lists were built from.
-        reference_x = _row(points.ptr, 0, count)
-        reference_y = _row(points.ptr, count, count)
-
+        first_x = _row(buffers, 0, width)
+        first_y = _row(buffers, width, width)
+        second_x = _row(buffers, 2 * width, width)
+        second_y = _row(buffers, 3 * width, width)
+        skip = wp.max(count - wp.static(HALO) - lane + wp.block_dim() - 1, 0) // wp.block_dim()
+        tail = lane + skip * wp.block_dim()
         origin = points[0]
         bad = int(0)
         for i in range(lane, count, wp.block_dim()):
             p = (points[i] - origin) / half_width
             if not wp.isfinite(wp.dot(p, p)):
                 bad = 1
-            now_x[i + wp.static(HALO)] = p[0]
-            now_y[i + wp.static(HALO)] = p[1]
-        _wrap(now_x, lane, count)
-        _wrap(now_y, lane, count)
+            first_x[i + wp.static(HALO)] = p[0]
+            first_y[i + wp.static(HALO)] = p[1]
+            second_x[i + wp.static(HALO)] = p[0]
+            second_y[i + wp.static(HALO)] = p[1]
+        _wrap(first_x, lane, tail, count)
+        _wrap(first_y, lane, tail, count)
         if block_vote(bad, 0, 1)[0] != 0:
             return
 
@@ -653,10 +639,22 @@ def make_relax_kernel(mode: int) -> wp.Kernel:
         current = int(0)
         other = 2 * width
         while sweep < max_sweeps:
-            x = _row(buffers, current, width)
-            y = _row(buffers, current + width, width)
-            next_x = _row(buffers, other, width)
-            next_y = _row(buffers, other + width, width)
+            # ``zero`` is 0, which the compiler does not know: it computes the addresses of a sweep
+            # in the sweep instead of holding all of them in registers during the whole solve.
+            zero = sweep >> 16
+            x = _row(buffers, current + zero, width)
+            y = _row(buffers, current + width + zero, width)
+            move_x = _row(moves[env + zero].ptr, zero, columns)
+            move_y = _row(moves[env + zero].ptr, columns + zero, columns)
+            max_groups = run_counts.shape[1]
+            center_x = _row(centers[env + zero].ptr, zero, max_groups)
+            center_y = _row(centers[env + zero].ptr, max_groups + zero, max_groups)
+            run_row = _short_row(runs[env + zero].ptr, runs.shape[1])
+            run_count_row = _short_row(run_counts[env + zero].ptr, max_groups)
+            # The row of ``points_out`` is free between loading and the last store: it holds the
+            # positions that the lists were built from.
+            reference_x = _row(points.ptr, zero, count)
+            reference_y = _row(points.ptr, count + zero, count)
             if wp.static(mode == ADAPTIVE):
                 if rebuild:
                     _build_runs(
@@ -765,18 +763,28 @@ def make_relax_kernel(mode: int) -> wp.Kernel:
                 move_y,
             )
             flags = flags | state[0]
-            if sweep < wp.static(CHEBYSHEV_START):
-                _advance_plain(x, move_x, lane, count, next_x)
-                _advance_plain(y, move_y, lane, count, next_y)
-            else:
+            damping = float(1.0)
+            if sweep >= wp.static(CHEBYSHEV_START):
+                damping = wp.static(CHEBYSHEV_DAMPING)
+                momentum = 4.0 / (4.0 - wp.static(CHEBYSHEV_RHO2) * momentum)
                 if sweep == wp.static(CHEBYSHEV_START):
                     momentum = wp.static(2.0 / (2.0 - CHEBYSHEV_RHO2))
-                else:
-                    momentum = 4.0 / (4.0 - wp.static(CHEBYSHEV_RHO2) * momentum)
-                _advance(x, move_x, lane, count, momentum, next_x)
-                _advance(y, move_y, lane, count, momentum, next_y)
-            _wrap(next_x, lane, count)
-            _wrap(next_y, lane, count)
+            axis = int(0)
+            while axis < 2:
+                following = _row(buffers, other + axis * width + zero, width)
+                _advance(
+                    _row(buffers, current + axis * width + zero, width),
+                    _row(moves[env + zero].ptr, axis * columns + zero, columns),
+                    lane,
+                    count,
+                    momentum,
+                    damping,
+                    following,
+                )
+                _wrap(following, lane, tail, count)
+                axis += 1
+            next_x = _row(buffers, other + zero, width)
+            next_y = _row(buffers, other + width + zero, width)
             if wp.static(mode == ADAPTIVE):
                 flags = flags | _has_moved(next_x, next_y, reference_x, reference_y, lane, count)
 
@@ -793,11 +801,13 @@ def make_relax_kernel(mode: int) -> wp.Kernel:
             weight = wp.where(
                 (step & 1) == 0, wp.static(0.5 * TAUBIN_SHRINK), wp.static(0.5 * TAUBIN_GROW)
             )
-            for axis in range(2):
+            axis = int(0)
+            while axis < 2:
                 before = _row(buffers, current + axis * width, width)
                 after = _row(buffers, other + axis * width, width)
                 _taubin(before, lane, count, weight, after)
-                _wrap(after, lane, count)
+                _wrap(after, lane, tail, count)
+                axis += 1
             block_sync()
             swap = current
             current = other
@@ -835,14 +845,14 @@ def relax(
     stays as it is. ``config.enable`` is the caller's business.
 
     Args:
-        points: Centreline points at equal arcs [length], vec2f [E, N_max]. Overwritten up to ``count``.
+        points: Points at equal arcs [length], vec2f [E, N_max]. Overwritten up to ``count``.
         count: Points per loop, int32 [E].
         length: Perimeter of the loop [length], float32 [E].
         half_width: Half width of the road [length], float32 [E].
         pending: Rows to relax, bool [E]; the others are not touched.
         sweeps: Sweeps applied, int32 [E]; written where pending.
-        cache_overflow: Neighbours that did not fit into the cache, summed over its rebuilds, int32 [E];
-            written where pending.
+        cache_overflow: Neighbours that did not fit into the cache, summed over its rebuilds,
+            int32 [E]; written where pending.
         config: Settings of the stage.
         scratch: Work arrays.
         lanes: Block size.
