@@ -11,10 +11,10 @@ import shapely
 
 WIDTH = 0.02
 """Share of the half width that may be missing anywhere."""
-WIDTH_SPACING = 0.13
-"""More of it per (h / half_width)^2. Borders leave a vertex of turn t along its normal, so beside the
-two edges the road is half_width * cos(t / 2) wide, t <= h / radius, and the radius is at least
-(1 - WIDTH) * half_width: 1 / (8 * 0.98^2) = 0.130."""
+WIDTH_SPACING = 0.125 / (1.0 - WIDTH) ** 2
+"""More of it per (h / half_width)^2. Borders leave a vertex of turn t along its normal, so beside
+its edges the road is half_width * cos(t / 2) wide, t is up to h / radius, and the radius is at
+least (1 - WIDTH) * half_width."""
 AREA = 0.02
 """Relative error of the area of the road."""
 AREA_SPACING = 0.05

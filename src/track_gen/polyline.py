@@ -1,8 +1,8 @@
 """Closed polylines as ``@wp.func``: index arithmetic, arc length, lookup, the separation walk.
 
-A closed polyline has ``count`` points without a repeated end point; edge ``i`` joins point ``i`` and
-its successor, the last edge closes the loop. Arc lengths are measured at the points: ``arc[0] = 0``,
-and the perimeter is ``arc[count - 1]`` plus the closing edge.
+A closed polyline has ``count`` points without a repeated end point; edge ``i`` joins point ``i``
+and its successor, the last edge closes the loop. Arc lengths are measured at the points:
+``arc[0] = 0``, and the perimeter is ``arc[count - 1]`` plus the closing edge.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def arc_edge_near(arc: wp.array[wp.float32], count: int, target: float, guess: i
 
 @wp.func
 def arc_segment(ends: wp.array2d[wp.float32], env: int, count: int, target: float) -> int:
-    """Edge that holds arc length ``target``, by binary search: the first ``e`` with ``ends[e] > target``.
+    """Edge that holds arc length ``target``, by binary search: the first whose end lies beyond.
 
     Here ``ends[env, e]`` is the arc length at the end of edge ``e``, as :func:`block_prefix_sum` of
     the edge lengths gives it; the last edge if no end lies beyond ``target``.

@@ -8,7 +8,7 @@ __all__ = ["TrackStatus"]
 
 
 class TrackStatus(enum.IntFlag):
-    """Reasons that make a track invalid; 0 is a valid track. The values are part of file formats."""
+    """Reasons that make a track invalid; 0 is a valid track. Files hold the values: keep them."""
 
     TURNING = 1 << 0
     """The centreline does not turn exactly once around."""

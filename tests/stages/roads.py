@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -40,7 +41,8 @@ def stadium(radius: float, straight: float, samples: int = 4000) -> np.ndarray:
     """Two half circles joined by straights."""
     t = np.linspace(-np.pi / 2, np.pi / 2, samples)
     cap = radius * np.stack([np.cos(t), np.sin(t)], axis=1)
-    return np.vstack([cap + [straight / 2, 0.0], -cap - [straight / 2, 0.0]])
+    shift = np.array([straight / 2, 0.0])
+    return np.vstack([cap + shift, -cap - shift])
 
 
 def figure_eight(size: float, count: int) -> np.ndarray:
@@ -58,6 +60,15 @@ def star(rng: np.random.Generator, wiggle: float, size: float = 1.0) -> np.ndarr
     radius = 1.0 + wiggle * wave / np.abs(wave).max()
     angle = rng.uniform(0, 2 * np.pi)
     return size * radius[:, None] * np.stack([np.cos(t + angle), np.sin(t + angle)], axis=1)
+
+
+def publish(points: np.ndarray, half_width: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Centre, outer and inner line of exact counter-clockwise points, without any re-spacing."""
+    tangent = np.roll(points, -1, axis=0) - np.roll(points, 1, axis=0)
+    tangent /= np.linalg.norm(tangent, axis=1, keepdims=True)
+    offset = half_width * np.stack([tangent[:, 1], -tangent[:, 0]], axis=1)
+    lines = (points, points + offset, points - offset)
+    return tuple(np.c_[line, np.zeros(len(line))].astype(np.float32) for line in lines)
 
 
 @dataclass
@@ -130,7 +141,7 @@ def build(
     fill: float = -7.0,
     slices: int = 1,
 ) -> Roads:
-    """Inflate and judge a batch; outputs start as ``fill``, rows are launched in ``slices`` parts."""
+    """Inflate and judge a batch; outputs start as ``fill``; rows are launched in ``slices``."""
     device = wp.get_device("cpu")
     points, found = pack(curves, N_max)
     count = found if count is None else np.asarray(count, np.int32)
@@ -150,7 +161,7 @@ def build(
     valid = wp.zeros(E, dtype=wp.bool, device=device)
     attempts = wp.zeros(E, dtype=wp.int32, device=device)
     bounds = np.linspace(0, E, slices + 1).astype(int)
-    for low, high in zip(bounds[:-1], bounds[1:], strict=True):
+    for low, high in pairwise(bounds):
         rows = slice(int(low), int(high))
         part = InflateScratch(scratch.points[rows], scratch.offsets[rows])
         out = [a[rows] for a in (*vectors, *scalars, *sizes, winding)]

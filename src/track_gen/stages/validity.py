@@ -1,8 +1,8 @@
 """Validity: judge the published road, not samples of it.
 
 Every length is relative to the half width and every coordinate is used as a difference to a near
-point, so the result does not depend on scale or position. Nothing assumes a ratio of spacing to half
-width, and no pair of edges is exempt because its indices are close: hairpins are legal by
+point, so the result does not depend on scale or position. Nothing assumes a ratio of spacing
+to half width, and no pair of edges is exempt because its indices are close: hairpins are legal by
 construction, not by a window.
 
 Sums over points are fixed-point integers, so they do not depend on the order of the lanes.
@@ -19,6 +19,7 @@ from track_gen.checks import check_float
 from track_gen.geometry import (
     cross,
     left_of,
+    point_segment_distance_squared,
     segment_distance_squared,
     segments_meet,
     turn_angle,
@@ -35,7 +36,7 @@ from track_gen.status import TrackStatus
 
 __all__ = ["ValidityConfig", "check_validity"]
 
-wp.set_module_options({"enable_backward": False})
+wp.set_module_options({"enable_backward": False, "default_grid_stride": False})
 
 MIN_COUNT = 6
 """Fewer points than this do not make a road."""
@@ -63,8 +64,8 @@ class ValidityConfig:
     area_tolerance: float = 0.02
     """Relative error allowed in the area of the road."""
     area_tolerance_spacing: float = 0.05
-    """More of it per (spacing / half_width)^2: the normal at a vertex halves the bend, which narrows
-    a polygonal road by that order although nothing is wrong."""
+    """More of it per (spacing / half_width)^2: the normal at a vertex halves the turn, which
+    narrows a polygonal road by that order although nothing is wrong."""
     turning_tolerance: float = 0.25
     """Distance allowed between the number of turns of the centreline and 1."""
 
@@ -90,6 +91,21 @@ def _finite(p: wp.vec3f) -> bool:
 
 
 @wp.func
+def _width_squared(c0: wp.vec2f, c1: wp.vec2f, b0: wp.vec2f, b1: wp.vec2f) -> float:
+    """Squared distance between a centreline edge and the border edge beside it."""
+    u = c1 - c0
+    v = b1 - b0
+    return wp.min(
+        wp.min(
+            point_segment_distance_squared(b0, c0, u), point_segment_distance_squared(b1, c0, u)
+        ),
+        wp.min(
+            point_segment_distance_squared(c0, b0, v), point_segment_distance_squared(c1, b0, v)
+        ),
+    )
+
+
+@wp.func
 def _borders_meet(
     o0: wp.vec2f,
     o1: wp.vec2f,
@@ -102,7 +118,7 @@ def _borders_meet(
     adjacent: bool,
     tolerance: float,
 ) -> bool:
-    """Whether border edges of road piece (outer ``o``, inner ``n``) touch those of (``p``, ``q``)."""
+    """Whether border edges of road piece (``o``, ``n``) touch those of (``p``, ``q``)."""
     ou = o1 - o0
     nu = n1 - n0
     pu = p1 - p0
@@ -207,6 +223,11 @@ def check_validity_kernel(
         outer_origin = planar(outer_in[env, 0])
         inner_origin = planar(inner_in[env, 0])
         slack = width_tolerance * half_width
+        # Borders leave a vertex of turn t along its normal: beside its edges the road is
+        # half_width * cos(t / 2) wide, which is legal as far as t <= spacing / radius.
+        ratio = spacing / half_width
+        kept = 1.0 - width_tolerance
+        narrowest = half_width * wp.max(kept + 1.0e-4 - 0.125 * ratio * ratio / (kept * kept), 0.0)
         for i in range(lane, n, wp.block_dim()):
             j = next_index(i, n)
             c0 = planar(center_in[env, i])
@@ -221,7 +242,10 @@ def check_validity_kernel(
                 flags |= wp.static(_BORDER)
 
             change = 0.5 * ((o1 - n1) - (o0 - n0))
-            if (1.0 - width_tolerance) * wp.length(change) > wp.length(c1 - c0):
+            if kept * wp.length(change) > wp.length(c1 - c0):
+                flags |= wp.static(_CURVATURE)
+            width = wp.min(_width_squared(c0, c1, o0, o1), _width_squared(c0, c1, n0, n1))
+            if width < narrowest * narrowest:
                 flags |= wp.static(_CURVATURE)
 
             quad = winding * quad_unit * 0.5 * cross(o1 - n0, n1 - o0)
@@ -240,10 +264,9 @@ def check_validity_kernel(
         outer_sum = block_vote(0, outer_sum, 1)[1]
         inner_sum = block_vote(0, inner_sum, 0)[1]
 
-        ratio = spacing / half_width
         allowed = area_tolerance + area_tolerance_spacing * ratio * ratio
         area = float(quad_sum) * wp.static(1.0 / _UNITS) / float(n)
-        # A border that is inverted as a whole is simple, and its area can fit: look at its sign too.
+        # A border that is inverted as a whole is simple, and its area can fit: the sign tells.
         least = 1.0e-4 * float(n) * area_scale
         if (
             not wp.abs(area - 1.0) <= allowed
