@@ -52,11 +52,14 @@ def machine(device: Any) -> dict[str, Any]:
     }
 
 
-def make(num_envs: int, device: Any, seeds: Any = 0, **config: Any) -> TrackGenerator:
+def make(
+    num_envs: int, device: Any, seeds: Any = 0, capture: bool | None = None, **config: Any
+) -> TrackGenerator:
     """A generator with its RNG."""
     return TrackGenerator(
         TrackGenConfig(num_envs=num_envs, device=device, **config),
         PerEnvSeededRNG(seeds=seeds, num_envs=num_envs, device=device),
+        capture=capture,
     )
 
 

@@ -207,7 +207,7 @@ def test_memory_is_flat_over_fifty_generators():
 
 def test_scratch_per_env_is_small():
     """Memory beyond the outputs: under 44 KiB per env at N_max 512."""
-    from benchmarks_memory import scratch_bytes
+    from memory import scratch_bytes
 
     for name in ("bezier", "hull", "polar", "voronoi", "checkpoint", "library"):
         assert scratch_bytes(make(num_envs=4, generator=name)) / 4 < 44 * 1024
