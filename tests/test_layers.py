@@ -21,7 +21,7 @@ FAMILIES = (
 ROWS = (
     ("checks", "status"),
     ("block", "rng", "geometry"),
-    ("polyline", "parameters"),
+    ("polyline", "parameters", "elevation"),
     ("batch",),
     ("generators.spec",),
     ("generators.crossings",),
@@ -38,7 +38,7 @@ ROWS = (
         "stages.validity",
     ),
     ("config",),
-    ("executor",),
+    ("executor", "height_field"),
     ("track_generator", "gate_generator"),
     ("",),  # the package itself: public names only
     ("runtime.*", "envs.*"),
