@@ -616,6 +616,15 @@ def make_relax_kernel(mode: int) -> wp.Kernel:
             first_y[i + wp.static(HALO)] = p[1]
             second_x[i + wp.static(HALO)] = p[0]
             second_y[i + wp.static(HALO)] = p[1]
+        # A loop shorter than the halo does not fill it. Chords beyond the window read what lies
+        # there and weigh it with 0: it must be finite.
+        k = int(lane)
+        while k < wp.static(HALO) - count:
+            for row in range(4):
+                buffer = _row(buffers, row * width, width)
+                buffer[k] = 0.0
+                buffer[k + 2 * count + wp.static(HALO)] = 0.0
+            k += wp.block_dim()
         _wrap(first_x, lane, tail, count)
         _wrap(first_y, lane, tail, count)
         if block_vote(bad, 0, 1)[0] != 0:
