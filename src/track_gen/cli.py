@@ -35,7 +35,7 @@ import warp as wp
 from track_gen.batch import Track
 from track_gen.checks import check_int
 from track_gen.config import TrackGenConfig
-from track_gen.generators import available_generators, lookup
+from track_gen.generators import available_generators, get_spec
 from track_gen.generators.spec import GeneratorSettings
 from track_gen.rng import PerEnvSeededRNG
 from track_gen.status import TrackStatus
@@ -77,7 +77,7 @@ def _field_texts(owner: type) -> dict[str, str]:
 
 def _families_with_defaults() -> dict[str, type[GeneratorSettings]]:
     """Settings classes of the families that work without data from the user."""
-    settings = {name: lookup(name).settings for name in available_generators()}
+    settings = {name: get_spec(name).settings for name in available_generators()}
     return {
         name: owner
         for name, owner in settings.items()
@@ -127,7 +127,7 @@ def _command_types() -> Any:
         [
             (
                 f.name,
-                Annotated[hints[f.name], tyro.conf.arg(help=texts.get(f.name))],
+                Annotated[hints[f.name], tyro.conf.arg(help=texts[f.name].replace("``", ""))],
                 dataclasses.field(default=defaults.get(f.name, f.default)),
             )
             for f in dataclasses.fields(TrackGenConfig)
@@ -193,17 +193,21 @@ def _command_types() -> Any:
 
 
 def _one_line(box: str) -> str:
-    """The message inside one of tyro's error boxes as one line."""
-    lines = [
-        line.strip("│ ").strip() for line in box.splitlines() if not line.startswith(("╭", "╰"))
-    ]
-    rules = [i for i, line in enumerate(lines) if line.startswith("──")]
+    """The message inside one of tyro's error boxes as one line.
+
+    A box has a title, then sections between rules; where stdout is not UTF-8 it is drawn in ASCII.
+    """
+    lines = [line.strip("│ ") for line in re.sub(r"\x1b\[[0-9;]*m", "", box).splitlines()]
+    lines = lines[1:] if lines[0].startswith("╭") else lines[2:]
+    rules = [i for i, line in enumerate(lines) if re.fullmatch("[─-]{4,}", line)]
     head = " ".join(lines[: rules[0] if rules else len(lines)]).partition("Got errors:")[0].strip()
     head = re.sub(r"^Error parsing __\S+: ", "", head)
+    head += "".join(f"; {line}" for line in lines if line.startswith("Available subcommands:"))
     if "Perhaps you meant:" in lines:
-        flag = next((line.split()[0] for line in lines if line.startswith("--")), "")
+        following = lines[lines.index("Perhaps you meant:") :]
+        flag = next((line.split()[0] for line in following if re.match("--[a-zA-Z]", line)), "")
         head += f". Did you mean: {flag.rstrip(',')}?" if flag else ""
-    return head or " ".join(box.split())
+    return head
 
 
 def _parse(args: Sequence[str] | None) -> Any:
@@ -219,11 +223,12 @@ def _parse(args: Sequence[str] | None) -> Any:
         raise _UsageError(
             "the command line needs tyro and rich: pip install 'track-gen[cli]'"
         ) from error
+    types = _command_types()
     box = io.StringIO()
     try:
         with _user_input(), contextlib.redirect_stderr(box):
             return tyro.cli(
-                _command_types(),
+                types,
                 prog="track-gen",
                 description="Thousands of closed race tracks per call, on NVIDIA Warp.",
                 args=None if args is None else list(args),
@@ -452,7 +457,6 @@ def _info() -> int:
     from rich.console import Console
     from rich.table import Table
 
-    wp.init()
     console = Console(highlight=False)
     about = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     about.add_row("track-gen", importlib.metadata.version("track-gen"))
@@ -473,7 +477,7 @@ def _info() -> int:
     for column in ("family", "graph", "what it is"):
         families.add_column(column)
     for name in available_generators():
-        spec = lookup(name)
+        spec = get_spec(name)
         text = (inspect.getdoc(spec.settings) or "").partition("\n")[0]
         families.add_row(name, "yes" if spec.capturable else "no", text)
     console.print(families)
@@ -482,13 +486,26 @@ def _info() -> int:
 
 @contextlib.contextmanager
 def _quiet_warp() -> Iterator[None]:
-    """Keep Warp's banner and compile messages out of the output."""
-    before = wp.config.log_level
+    """Keep Warp's banner and compile messages out of the output.
+
+    Its native code writes to file descriptor 2 that there is no CUDA driver, at the first ``init``;
+    ``track-gen info`` shows the devices to whoever asks.
+    """
+    level = wp.config.log_level
     wp.config.log_level = wp.LOG_ERROR
     try:
+        stderr = os.dup(2)
+        sink = os.open(os.devnull, os.O_WRONLY)
+        try:
+            os.dup2(sink, 2)
+            wp.init()
+        finally:
+            os.dup2(stderr, 2)
+            os.close(sink)
+            os.close(stderr)
         yield
     finally:
-        wp.config.log_level = before
+        wp.config.log_level = level
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -123,7 +123,7 @@ def draw_track(axes: Axes, track: EnvTrack, extent: float) -> None:
     travel = track.tangent[0, :2].astype(np.float64)
     left = np.array([-travel[1], travel[0]])
     across = track.half_width * left
-    depth = max(0.35 * track.half_width, 0.012 * extent)
+    depth = min(max(0.35 * track.half_width, 0.012 * extent), 0.02 * extent)
     bar = [
         center[0] + across,
         center[0] - across,
@@ -131,7 +131,7 @@ def draw_track(axes: Axes, track: EnvTrack, extent: float) -> None:
         center[0] + across - depth * travel,
     ]
     axes.add_patch(Polygon(bar, facecolor=_START, edgecolor=edge, linewidth=0.4, zorder=4))
-    size = max(0.75 * track.half_width, 0.028 * extent)
+    size = min(max(0.7 * track.half_width, 0.028 * extent), 0.045 * extent)
     nose = center[0] + (0.6 * depth + 2.0 * size) * travel
     tail = center[0] + 0.6 * depth * travel
     arrow = [nose, tail + size * left, tail + 0.35 * size * travel, tail - size * left]
