@@ -299,7 +299,7 @@ def test_gate_agrees_with_the_judge_on_thousands(ratio):
         for curve in wiggly(rng, 4000, ratio * 0.1):
             noise = rng.uniform(0.0, 0.01) * (rng.random() < 0.3)
             curves.append(scale * (curve + noise * rng.normal(size=curve.shape)))
-        roads = build(curves, 0.1 * scale)
+        roads = build(curves, 0.1 * scale, N_max=1024)
         good = judged(roads)
         accepted += (roads.valid & ~good).sum()
         rejected += (~roads.valid & good).sum()

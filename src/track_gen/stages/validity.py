@@ -53,6 +53,8 @@ _BORDER = int(TrackStatus.BORDER)
 _OVERFLOW = int(TrackStatus.OVERFLOW)
 _PARAMETER = int(TrackStatus.PARAMETER)
 _TOO_SHORT = int(TrackStatus.TOO_SHORT)
+_LOOK_CLOSER = 1 << 20
+"""Flag of this kernel alone: the road is near its limits, so measure it between all pairs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,17 +119,24 @@ def _borders_meet(
     q1: wp.vec2f,
     adjacent: bool,
     tolerance: float,
+    rounding: float,
 ) -> bool:
-    """Whether border edges of road piece (``o``, ``n``) touch those of (``p``, ``q``)."""
+    """Whether border edges of road piece (``o``, ``n``) touch those of (``p``, ``q``).
+
+    ``tolerance`` [length squared] is that of :func:`segments_meet`; ``rounding`` [length] is the
+    uncertainty of a coordinate, which matters in proportion to the edges.
+    """
     ou = o1 - o0
     nu = n1 - n0
     pu = p1 - p0
     qu = q1 - q0
-    if segments_meet(o0, ou, q0, qu, tolerance) or segments_meet(n0, nu, p0, pu, tolerance):
+    size = wp.max(wp.dot(ou, ou) + wp.dot(nu, nu), wp.dot(pu, pu) + wp.dot(qu, qu))
+    slack = tolerance + rounding * wp.sqrt(size)
+    if segments_meet(o0, ou, q0, qu, slack) or segments_meet(n0, nu, p0, pu, slack):
         return True
     if adjacent:
         return False
-    return segments_meet(o0, ou, p0, pu, tolerance) or segments_meet(n0, nu, q0, qu, tolerance)
+    return segments_meet(o0, ou, p0, pu, slack) or segments_meet(n0, nu, q0, qu, slack)
 
 
 @wp.kernel
@@ -224,10 +233,12 @@ def check_validity_kernel(
         inner_origin = planar(inner_in[env, 0])
         slack = width_tolerance * half_width
         # Borders leave a vertex of turn t along its normal: beside its edges the road is
-        # half_width * cos(t / 2) wide, which is legal as far as t <= spacing / radius.
+        # half_width * cos(t / 2) wide, which is legal as far as t <= spacing / radius. Past a kink
+        # the next edges can be nearer still: a road near its limits is looked at more closely.
         ratio = spacing / half_width
         kept = 1.0 - width_tolerance
         narrowest = half_width * wp.max(kept + 1.0e-4 - 0.125 * ratio * ratio / (kept * kept), 0.0)
+        narrow_suspect = narrowest + 0.01 * half_width
         for i in range(lane, n, wp.block_dim()):
             j = next_index(i, n)
             c0 = planar(center_in[env, i])
@@ -242,11 +253,13 @@ def check_validity_kernel(
                 flags |= wp.static(_BORDER)
 
             change = 0.5 * ((o1 - n1) - (o0 - n0))
-            if kept * wp.length(change) > wp.length(c1 - c0):
-                flags |= wp.static(_CURVATURE)
+            bend = wp.length(change)
+            edge = wp.length(c1 - c0)
             width = wp.min(_width_squared(c0, c1, o0, o1), _width_squared(c0, c1, n0, n1))
-            if width < narrowest * narrowest:
+            if kept * bend > edge or width < narrowest * narrowest:
                 flags |= wp.static(_CURVATURE)
+            if bend > 0.97 * edge or width < narrow_suspect * narrow_suspect:
+                flags |= wp.static(_LOOK_CLOSER)
 
             quad = winding * quad_unit * 0.5 * cross(o1 - n0, n1 - o0)
             if wp.abs(quad) > wp.static(_MAX_QUAD):
@@ -259,7 +272,8 @@ def check_validity_kernel(
             outer_sum += int(wp.round(wp.clamp(outer_term, -limit, limit)))
             inner_sum += int(wp.round(wp.clamp(inner_term, -limit, limit)))
         vote = block_vote(flags, quad_sum, 0)
-        flags = vote[0]
+        look_closer = (vote[0] & wp.static(_LOOK_CLOSER)) != 0
+        flags = vote[0] & wp.static(_LOOK_CLOSER - 1)
         quad_sum = vote[1]
         outer_sum = block_vote(0, outer_sum, 1)[1]
         inner_sum = block_vote(0, inner_sum, 0)[1]
@@ -279,7 +293,10 @@ def check_validity_kernel(
         # half_width + longest / 2 of the middle of their centreline edge.
         reach = (2.0 * half_width * (1.0 + width_tolerance) + longest) * 1.00001
         clearance = 2.0 * half_width * (1.0 - width_tolerance)
-        tolerance = (3.0e-7 * half_width + 4.8e-7 * extent) * (half_width + longest)
+        # "Almost touching" counts as touching: by rounding of the half width, and by 4 units in the
+        # last place of the coordinates on thin roads.
+        tolerance = 3.0e-7 * half_width * (half_width + longest)
+        rounding = 4.8e-7 * extent
         margin = 2.0e-3 * half_width * half_width
         for i in range(lane, n, wp.block_dim()):
             i1 = next_index(i, n)
@@ -309,11 +326,11 @@ def check_validity_kernel(
                 if distance > reach:
                     step += walk_step(distance, reach, longest)
                 else:
+                    p0 = planar(outer_in[env, j])
+                    p1 = planar(outer_in[env, j1])
+                    q0 = planar(inner_in[env, j])
+                    q1 = planar(inner_in[env, j1])
                     if not touching:
-                        p0 = planar(outer_in[env, j])
-                        p1 = planar(outer_in[env, j1])
-                        q0 = planar(inner_in[env, j])
-                        q1 = planar(inner_in[env, j1])
                         apart = (
                             behind
                             and wp.dot(axis, p1 - o1) > margin
@@ -327,11 +344,18 @@ def check_validity_kernel(
                             )
                         if not apart:
                             touching = _borders_meet(
-                                o0, o1, n0, n1, p0, p1, q0, q1, step == 1, tolerance
+                                o0, o1, n0, n1, p0, p1, q0, q1, step == 1, tolerance, rounding
                             )
                     if not close and float(step - 1) * spacing >= wp.static(_PI) * half_width:
                         gap = segment_distance_squared(c0, c1 - c0, e0, e1 - e0)
                         close = gap < clearance * clearance
+                    if look_closer:
+                        width = wp.min(
+                            wp.min(_width_squared(c0, c1, p0, p1), _width_squared(c0, c1, q0, q1)),
+                            wp.min(_width_squared(e0, e1, o0, o1), _width_squared(e0, e1, n0, n1)),
+                        )
+                        if width < narrowest * narrowest:
+                            flags |= wp.static(_CURVATURE)
                     step += 1
             if touching:
                 flags |= wp.static(_BORDER)
