@@ -1,6 +1,6 @@
 """A track family of one's own: superellipses, registered and used like the built-in ones.
 
-    python examples/own_family.py
+python examples/own_family.py
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import own_family
 import pytest
 import warp as wp
 
@@ -12,6 +13,7 @@ from track_gen import (
     TrackGenConfig,
     TrackGenerator,
     available_generators,
+    register_generator,
 )
 
 wp.config.quiet = True
@@ -52,6 +54,8 @@ def family(name: str):
     return _LIBRARY if name == "library" else name
 
 
+# The example of a user's own family goes through the contract suite like the built-in ones.
+register_generator(own_family.SPEC, replace=True)
 FAMILIES = available_generators()
 
 
