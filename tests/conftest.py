@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import own_family
 import pytest
 import warp as wp
 
+import own_family
 from track_gen import (
     Library,
     PerEnvSeededRNG,
