@@ -38,7 +38,8 @@ wp.set_module_options({"enable_backward": False, "default_grid_stride": False})
 class Bezier(CornerSettings):
     """Random corners sorted by angle, joined by cubic Bezier edges."""
 
-    side: ClassVar[float] = 1.582
+    side: ClassVar[float] = 1.665
+    focus: ClassVar[float] = 0.8
     knobs: ClassVar[tuple[Knob, ...]] = (
         DISTANCE,
         Knob("rad", 0.0, 1.0),
@@ -67,6 +68,7 @@ def bezier_kernel(
     min_corners: int,
     max_corners: int,
     side: float,
+    focus: float,
     samples: int,
     # Scratch:
     placed: wp.array2d[wp.vec2f],
@@ -102,6 +104,7 @@ def bezier_kernel(
         max_corners,
         distance,
         side,
+        focus,
         env,
         lane,
         placed,
@@ -173,6 +176,7 @@ def _launches(settings: Bezier, job: CurveJob) -> list[wp.Launch]:
                 settings.min_corners,
                 settings.max_corners,
                 settings.side,
+                settings.focus,
                 _samples(settings),
                 *(scratch[name] for name in ("placed", "bearing", "corners")),
                 *(scratch[name] for name in ("ahead", "behind", "shrink", "marks")),

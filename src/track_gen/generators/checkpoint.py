@@ -1,9 +1,11 @@
 """Checkpoint family: the path of a simple car steered through checkpoints around the origin.
 
-The car walks a fixed number of equal steps with a bounded turn per step; the walk is then closed by
-spreading the missing turn and the missing distance evenly over all steps. Of a few independent
-candidates the one with the fewest self-crossings is kept; the next one is only built while the kept
-one still crosses.
+The car walks in equal steps with a bounded turn per step. One lap is cut out of the walk, from
+taking the first checkpoint to taking it again, and closed by spreading the missing turn and the
+missing distance evenly over all steps. A car that takes the next checkpoint from a distance cuts
+the corner, so it is aimed past each checkpoint by as much; that keeps the path near the checkpoints
+and the bays between them open. Of a few independent candidates the one with the fewest
+self-crossings is kept; the next one is only built while the kept one still crosses.
 
 Lineage: the track routine of CarRacing in Gymnasium (Klimov 2016), with its endless retry replaced
 by a bounded choice.
@@ -35,6 +37,8 @@ __all__ = ["SPEC", "Checkpoint"]
 wp.set_module_options({"enable_backward": False, "default_grid_stride": False})
 
 _STEPS = 256
+_FEWEST_STEPS = 128
+_AIM = 0.47
 _SUM_CHUNK = 16
 _REFINE = 4
 _MAX_CHECKPOINTS = 64
@@ -60,7 +64,7 @@ class Checkpoint(GeneratorSettings):
     angle_jitter: Range = 0.55
     """Largest shift of a checkpoint's angle, in slots of 2 pi / num_checkpoints, in [0, 1]."""
     turn_rate: Range = 0.42
-    """Largest turn per step [rad], in (0, pi]; a walk has 256 steps."""
+    """Largest turn per step [rad], in (0, pi]; 256 steps make the perimeter of the checkpoints."""
     steer_gain: Range = 0.65
     """Turn per step as a fraction of the bearing error, in (0, 1]."""
     lookahead: Range = 0.16
@@ -89,7 +93,7 @@ def _place_checkpoints(
     env: int,
     lane: int,
     polar: wp.array2d[wp.vec2f],
-    targets: wp.array2d[wp.vec2f],
+    checkpoints: wp.array2d[wp.vec2f],
 ):
     """Write the checkpoints of a candidate in angular order; ends with a barrier."""
     slot = wp.static(_TWO_PI) / float(count)
@@ -106,7 +110,32 @@ def _place_checkpoints(
             other = polar[env, j][0]
             if other < here[0] or (other == here[0] and j < i):
                 rank += 1
-        targets[env, rank] = here[1] * cos_sin(here[0])
+        checkpoints[env, rank] = here[1] * cos_sin(here[0])
+    block_sync()
+
+
+@wp.func
+def _aim(
+    checkpoints: wp.array2d[wp.vec2f],
+    targets: wp.array2d[wp.vec2f],
+    env: int,
+    lane: int,
+    count: int,
+    lookahead: float,
+):
+    """Write the points the car is aimed at, past each checkpoint; ends with a barrier.
+
+    The shift grows with ``lookahead`` and with the turn at the checkpoint, as the cut corner does.
+    It fades out where checkpoints are so many that a shift would make neighbouring legs cross.
+    """
+    slot = wp.static(_TWO_PI) / float(count)
+    weight = wp.static(_AIM) * wp.clamp(slot / lookahead - 1.0, 0.0, 1.0)
+    for i in range(lane, count, wp.block_dim()):
+        here = checkpoints[env, i]
+        enter = here - checkpoints[env, (i + count - 1) % count]
+        leave = checkpoints[env, (i + 1) % count] - here
+        cut = wp.min(lookahead, wp.length(here) * slot)
+        targets[env, i] = here + weight * cut * (wp.normalize(enter) - wp.normalize(leave))
     block_sync()
 
 
@@ -114,13 +143,18 @@ def _place_checkpoints(
 def _walk(
     targets: wp.array2d[wp.vec2f],
     heading: wp.array2d[wp.float32],
+    lap: wp.array2d[wp.int32],
     env: int,
     count: int,
     turn_rate: float,
     gain: float,
     lookahead: float,
 ):
-    """Steer from checkpoint 0 and write the heading before and after every step, on one lane."""
+    """Steer from target 0 for a lap and write the heading before and after every step.
+
+    Runs on one lane. ``lap[env]`` becomes (first step, number of steps) of the lap: at least 128
+    and at most 256 steps, even if the car is done sooner or never.
+    """
     perimeter = float(0.0)
     for i in range(count):
         j = i + 1
@@ -132,11 +166,15 @@ def _walk(
     position = targets[env, 0]
     goal = targets[env, 1]
     next_goal = int(2)
+    taken = int(0)
     away = goal - position
     angle = wp.atan2(away[1], away[0])
     direction = cos_sin(angle)
     heading[env, 0] = angle
-    for k in range(wp.static(_STEPS)):
+    first = int(0)
+    k = int(0)
+    driving = bool(True)
+    while driving:
         away = goal - position
         if wp.dot(away, away) < reach:
             if next_goal >= count:
@@ -144,11 +182,22 @@ def _walk(
             goal = targets[env, next_goal]
             next_goal += 1
             away = goal - position
-        error = wp.atan2(cross(direction, away), wp.dot(direction, away))
-        angle += wp.clamp(gain * error, -turn_rate, turn_rate)
-        direction = cos_sin(angle)
-        position += step * direction
-        heading[env, k + 1] = angle
+            taken += 1
+            if taken == 1:
+                first = k
+        if taken > count and k - first >= wp.static(_FEWEST_STEPS):
+            driving = False
+        elif k - first >= wp.static(_STEPS):
+            driving = False
+        else:
+            error = wp.atan2(cross(direction, away), wp.dot(direction, away))
+            angle += wp.clamp(gain * error, -turn_rate, turn_rate)
+            direction = cos_sin(angle)
+            position += step * direction
+            k += 1
+            heading[env, k] = angle
+    lap[env, 0] = first
+    lap[env, 1] = k - first
 
 
 @wp.func
@@ -158,25 +207,27 @@ def _close(
     path: wp.array2d[wp.vec2f],
     env: int,
     lane: int,
+    first: int,
+    steps: int,
 ):
-    """Turn headings into a closed path of turning number 1; ends with a barrier.
+    """Turn the headings of a lap into a closed path of turning number 1; ends with a barrier.
 
     Every step gets an equal share of the missing turn, then the mean step is removed from all
     steps. Sums run in fixed chunks, so they do not depend on the number of lanes.
     """
-    missing = wp.static(_TWO_PI) - (heading[env, wp.static(_STEPS)] - heading[env, 0])
-    share = missing * wp.static(1.0 / _STEPS)
-    chunks = wp.static(_STEPS // _SUM_CHUNK)
+    missing = wp.static(_TWO_PI) - (heading[env, first + steps] - heading[env, first])
+    share = missing / float(steps)
+    chunks = (steps + wp.static(_SUM_CHUNK - 1)) // wp.static(_SUM_CHUNK)
     for chunk in range(lane, chunks, wp.block_dim()):
         total = wp.vec2f(0.0, 0.0)
-        for i in range(wp.static(_SUM_CHUNK)):
-            k = chunk * wp.static(_SUM_CHUNK) + i
-            total += cos_sin(heading[env, k + 1] + share * float(k + 1))
+        start = chunk * wp.static(_SUM_CHUNK)
+        for k in range(start, wp.min(start + wp.static(_SUM_CHUNK), steps)):
+            total += cos_sin(heading[env, first + k + 1] + share * float(k + 1))
             path[env, k] = total
         chunk_sum[env, chunk] = total
     block_sync()
-    # Path units make the perimeter about 6, as that of the unit circle.
-    unit = wp.static(6.0 / _STEPS)
+    # Path units make the perimeter about that of the unit circle.
+    unit = wp.static(_TWO_PI) / float(steps)
     for chunk in range(lane, chunks, wp.block_dim()):
         before = wp.vec2f(0.0, 0.0)
         total = wp.vec2f(0.0, 0.0)
@@ -184,50 +235,52 @@ def _close(
             if c == chunk:
                 before = total
             total += chunk_sum[env, c]
-        mean = total * wp.static(1.0 / _STEPS)
-        for i in range(wp.static(_SUM_CHUNK)):
-            k = chunk * wp.static(_SUM_CHUNK) + i
+        mean = total / float(steps)
+        start = chunk * wp.static(_SUM_CHUNK)
+        for k in range(start, wp.min(start + wp.static(_SUM_CHUNK), steps)):
             path[env, k] = unit * (before + path[env, k] - float(k + 1) * mean)
     block_sync()
 
 
 @wp.func
 def _first_loop(
-    path: wp.array2d[wp.vec2f], marks: wp.array2d[wp.int32], env: int, lane: int
+    path: wp.array2d[wp.vec2f], marks: wp.array2d[wp.int32], env: int, lane: int, steps: int
 ) -> wp.vec2i:
     """(start, count) of the path that remains after the shorter loop is cut, on every lane.
 
     The first crossing is the one of the first marked segment with the first segment it meets.
     """
-    first = float(wp.static(_STEPS))
-    for k in range(lane, wp.static(_STEPS), wp.block_dim()):
+    first = float(steps)
+    for k in range(lane, steps, wp.block_dim()):
         if marks[env, k] != 0:
             first = wp.min(first, float(k))
     i = int(block_min(first))
-    if i >= wp.static(_STEPS - 2):
-        return wp.vec2i(0, wp.static(_STEPS))
+    if i >= steps - 2:
+        return wp.vec2i(0, steps)
     p = path[env, i]
     u = path[env, i + 1] - p
-    second = float(wp.static(_STEPS))
-    end = wp.static(_STEPS)
+    second = float(steps)
+    end = steps
     if i == 0:
-        end = wp.static(_STEPS - 1)
+        end = steps - 1
     for k in range(i + 2 + lane, end, wp.block_dim()):
         q = path[env, k]
-        v = path[env, (k + 1) % wp.static(_STEPS)] - q
+        v = path[env, (k + 1) % steps] - q
         if segments_meet(p, u, q, v, 0.0):
             second = wp.min(second, float(k))
     j = int(block_min(second))
-    if j >= wp.static(_STEPS):
-        return wp.vec2i(0, wp.static(_STEPS))
-    if 2 * (j - i) <= wp.static(_STEPS):
-        return wp.vec2i(j + 1, wp.static(_STEPS) - (j - i))
+    if j >= steps:
+        return wp.vec2i(0, steps)
+    if 2 * (j - i) <= steps:
+        return wp.vec2i(j + 1, steps - (j - i))
     return wp.vec2i(i + 1, j - i)
 
 
 @wp.func
-def _point(path: wp.array2d[wp.vec2f], env: int, start: int, count: int, k: int) -> wp.vec2f:
-    return path[env, (start + (k + count) % count) % wp.static(_STEPS)]
+def _point(
+    path: wp.array2d[wp.vec2f], env: int, steps: int, start: int, count: int, k: int
+) -> wp.vec2f:
+    return path[env, (start + (k + count) % count) % steps]
 
 
 @wp.kernel
@@ -244,8 +297,10 @@ def checkpoint_kernel(
     clip_loop: bool,
     # Scratch:
     polar: wp.array2d[wp.vec2f],
+    checkpoints: wp.array2d[wp.vec2f],
     targets: wp.array2d[wp.vec2f],
     heading: wp.array2d[wp.float32],
+    lap: wp.array2d[wp.int32],
     chunk_sum: wp.array2d[wp.vec2f],
     path: wp.array2d[wp.vec2f],
     kept: wp.array2d[wp.vec2f],
@@ -271,6 +326,7 @@ def checkpoint_kernel(
 
     fewest = int(2147483647)
     candidate = int(0)
+    steps = int(0)
     while fewest > 0 and candidate < best_of:
         _place_checkpoints(
             seeds_in[env],
@@ -283,61 +339,44 @@ def checkpoint_kernel(
             env,
             lane,
             polar,
-            targets,
+            checkpoints,
         )
+        _aim(checkpoints, targets, env, lane, count, lookahead)
         if lane == 0:
-            _walk(targets, heading, env, count, turn_rate, gain, lookahead)
+            _walk(targets, heading, lap, env, count, turn_rate, gain, lookahead)
         block_sync()
-        _close(heading, chunk_sum, path, env, lane)
-        build_boxes(path, env, lane, wp.static(_STEPS), chunk_box, group_box, monotone)
+        lap_steps = lap[env, 1]
+        _close(heading, chunk_sum, path, env, lane, lap[env, 0], lap_steps)
+        build_boxes(path, env, lane, lap_steps, chunk_box, group_box, monotone)
         found = block_sum_int(
-            mark_crossings(
-                path,
-                env,
-                lane,
-                wp.static(_STEPS),
-                chunk_box,
-                group_box,
-                monotone,
-                1,
-                marks,
-            )
+            mark_crossings(path, env, lane, lap_steps, chunk_box, group_box, monotone, 1, marks)
         )
         if found < fewest:
             fewest = found
-            for k in range(lane, wp.static(_STEPS), wp.block_dim()):
+            steps = lap_steps
+            for k in range(lane, steps, wp.block_dim()):
                 kept[env, k] = path[env, k]
         candidate += 1
         block_sync()
 
     start = int(0)
-    points = wp.static(_STEPS)
+    points = steps
     reverse = bool(False)
     if fewest > 0:
         if clip_loop:
-            for k in range(lane, wp.static(_STEPS), wp.block_dim()):
+            for k in range(lane, steps, wp.block_dim()):
                 marks[env, k] = 0
-            build_boxes(kept, env, lane, wp.static(_STEPS), chunk_box, group_box, monotone)
-            mark_crossings(
-                kept,
-                env,
-                lane,
-                wp.static(_STEPS),
-                chunk_box,
-                group_box,
-                monotone,
-                1,
-                marks,
-            )
+            build_boxes(kept, env, lane, steps, chunk_box, group_box, monotone)
+            mark_crossings(kept, env, lane, steps, chunk_box, group_box, monotone, 1, marks)
             block_sync()
-            part = _first_loop(kept, marks, env, lane)
+            part = _first_loop(kept, marks, env, lane, steps)
             start = part[0]
             points = part[1]
         # Only a path that crosses itself can run clockwise.
         area = float(0.0)
-        here = _point(kept, env, start, points, points - 1)
+        here = _point(kept, env, steps, start, points, points - 1)
         for k in range(points):
-            following = _point(kept, env, start, points, k)
+            following = _point(kept, env, steps, start, points, k)
             area += cross(here, following)
             here = following
         reverse = area < 0.0
@@ -346,10 +385,10 @@ def checkpoint_kernel(
         i = k // wp.static(_REFINE)
         t = float(k - i * wp.static(_REFINE)) * wp.static(1.0 / _REFINE)
         position = catmull_rom(
-            _point(kept, env, start, points, i - 1),
-            _point(kept, env, start, points, i),
-            _point(kept, env, start, points, i + 1),
-            _point(kept, env, start, points, i + 2),
+            _point(kept, env, steps, start, points, i - 1),
+            _point(kept, env, steps, start, points, i),
+            _point(kept, env, steps, start, points, i + 1),
+            _point(kept, env, steps, start, points, i + 2),
             1.0,
             1.0,
             1.0,
@@ -368,8 +407,10 @@ def _allocate(settings: Checkpoint, num_envs: int, device: wp.Device) -> dict[st
     count = settings.num_checkpoints
     return {
         "polar": wp.empty((num_envs, count), dtype=wp.vec2f, device=device),
+        "checkpoints": wp.empty((num_envs, count), dtype=wp.vec2f, device=device),
         "targets": wp.empty((num_envs, count), dtype=wp.vec2f, device=device),
-        "heading": wp.empty((num_envs, _STEPS + 1), dtype=wp.float32, device=device),
+        "heading": wp.empty((num_envs, 2 * _STEPS + 1), dtype=wp.float32, device=device),
+        "lap": wp.empty((num_envs, 2), dtype=wp.int32, device=device),
         "chunk_sum": wp.empty((num_envs, _STEPS // _SUM_CHUNK), dtype=wp.vec2f, device=device),
         "path": wp.empty((num_envs, _STEPS), dtype=wp.vec2f, device=device),
         "kept": wp.empty((num_envs, _STEPS), dtype=wp.vec2f, device=device),
@@ -396,7 +437,10 @@ def _launches(settings: Checkpoint, job: CurveJob) -> list[wp.Launch]:
                 settings.num_checkpoints,
                 settings.best_of,
                 settings.clip_loop,
-                *(scratch[name] for name in ("polar", "targets", "heading", "chunk_sum")),
+                *(
+                    scratch[name]
+                    for name in ("polar", "checkpoints", "targets", "heading", "lap", "chunk_sum")
+                ),
                 *(scratch[name] for name in ("path", "kept", "marks")),
                 *box_arrays(scratch),
             ],

@@ -47,14 +47,16 @@ class CornerSettings(GeneratorSettings):
 
     side: ClassVar[float] = 1.9
     """Side of the square that the corners are spread over [length at scale 1]."""
+    focus: ClassVar[float] = 0.5
+    """Cell width at the centre of the square over the mean cell width, in (0, 1]."""
 
     min_corners: int = 9
     """Fewest corners, in [3, 64]; the number is drawn uniformly in [min_corners, max_corners]."""
     max_corners: int = 13
     """Most corners, in [min_corners, 64]."""
     min_corner_distance: Range = 0.05
-    """Least distance of two corners at scale 1, at least 0; ``max_corners`` limits how large: on a
-    square grid with one cell per corner it may be 0.9 of a cell."""
+    """Least distance of two corners at scale 1, at least 0; ``max_corners`` limits how large: 0.9
+    of the narrowest cell of a square grid with a cell for each of them."""
 
     def check(self) -> None:
         """Check the corner counts, and that the corners fit with their distance."""
@@ -63,11 +65,12 @@ class CornerSettings(GeneratorSettings):
         check_int(f"{owner}.max_corners", self.max_corners, 3, MAX_CORNERS)
         if self.min_corners > self.max_corners:
             raise ValueError(
-                f"{owner}.min_corners must be <= max_corners, got {self.min_corners} > {self.max_corners}"
+                f"{owner}.min_corners must be <= max_corners, "
+                f"got {self.min_corners} > {self.max_corners}"
             )
         value = self.min_corner_distance
         largest = max(value) if isinstance(value, (tuple, list)) else value
-        limit = distance_limit(self.side, self.max_corners)
+        limit = distance_limit(self.focus * self.side, self.max_corners)
         if not largest <= limit:
             raise ValueError(
                 f"{owner}.min_corner_distance must be <= {limit:.4g} so that max_corners = "
@@ -75,13 +78,13 @@ class CornerSettings(GeneratorSettings):
             )
 
 
-DISTANCE = Knob("min_corner_distance", 0.0, 0.9 * 1.9 / 2.0)
+DISTANCE = Knob("min_corner_distance", 0.0, 0.8)
 """The knob of :attr:`CornerSettings.min_corner_distance`."""
 
 
-def distance_limit(side: float, max_corners: int) -> float:
+def distance_limit(narrowest_side: float, max_corners: int) -> float:
     """Largest ``min_corner_distance`` for so many corners: 0.9 of a cell of the coarsest grid."""
-    return 0.9 * side / math.ceil(math.sqrt(max_corners))
+    return 0.9 * narrowest_side / math.ceil(math.sqrt(max_corners))
 
 
 def allocate_corners(num_envs: int, max_corners: int, device: wp.Device) -> dict[str, wp.array]:
@@ -122,6 +125,16 @@ def grid_size(side: float, distance: float, max_corners: int) -> int:
 
 
 @wp.func
+def _in_cell(k: int, grid: int, side: float, focus: float, distance: float, u: float) -> float:
+    """Coordinate in cell ``k`` of a row of cells, at least ``distance / 2`` from its ends."""
+    a = 2.0 * float(k) / float(grid) - 1.0
+    b = 2.0 * float(k + 1) / float(grid) - 1.0
+    low = 0.5 * side * a * (focus + (1.0 - focus) * a * a)
+    high = 0.5 * side * b * (focus + (1.0 - focus) * b * b)
+    return low + 0.5 * distance + u * wp.max(high - low - distance, 0.0)
+
+
+@wp.func
 def place_corners(
     seed: int,
     episode: int,
@@ -131,6 +144,7 @@ def place_corners(
     max_corners: int,
     distance: float,
     side: float,
+    focus: float,
     env: int,
     lane: int,
     placed: wp.array2d[wp.vec2f],
@@ -150,15 +164,14 @@ def place_corners(
         max_corners: Most corners, at most 64.
         distance: Least distance at scale 1.
         side: Side of the square, centred on the origin.
+        focus: Cell width at the centre over the mean cell width; below 1, corners gather there.
         env: Row.
         lane: Lane of the caller.
         placed: Output, shape [E, >= max_corners].
     """
     count = draw_int(draw_words(seed, episode, stream, attempt, 0)[0], min_corners, max_corners)
-    grid = grid_size(side, distance, max_corners)
+    grid = grid_size(focus * side, distance, max_corners)
     cells = grid * grid
-    cell_size = side / float(grid)
-    room = wp.max(cell_size - distance, 0.0)
     used = wp.uint64(0)
     for four in range((count + 3) // 4):
         words = draw_words(seed, episode, stream, attempt, wp.static(_FIRST_CELL_DRAW) + four)
@@ -175,9 +188,9 @@ def place_corners(
                         seed, episode, stream, attempt, wp.static(_FIRST_JITTER_DRAW) + i
                     )
                     row = cell // grid
-                    middle = wp.vec2f(float(cell - row * grid) + 0.5, float(row) + 0.5) * cell_size
-                    placed[env, i] = middle + wp.vec2f(
-                        (u[0] - 0.5) * room - 0.5 * side, (u[1] - 0.5) * room - 0.5 * side
+                    placed[env, i] = wp.vec2f(
+                        _in_cell(cell - row * grid, grid, side, focus, distance, u[0]),
+                        _in_cell(row, grid, side, focus, distance, u[1]),
                     )
     return count
 

@@ -42,7 +42,8 @@ _SAMPLES = 32
 class Hull(CornerSettings):
     """Angle-sorted corners with displaced midpoints, joined by a closed Catmull-Rom spline."""
 
-    side: ClassVar[float] = 1.615
+    side: ClassVar[float] = 1.7
+    focus: ClassVar[float] = 0.78
     knobs: ClassVar[tuple[Knob, ...]] = (DISTANCE, Knob("displacement", 0.0, 0.9))
 
     displacement: Range = 0.15
@@ -62,6 +63,7 @@ def hull_kernel(
     min_corners: int,
     max_corners: int,
     side: float,
+    focus: float,
     # Scratch:
     placed: wp.array2d[wp.vec2f],
     bearing: wp.array2d[wp.float32],
@@ -96,6 +98,7 @@ def hull_kernel(
         max_corners,
         knobs_in[env, first_knob],
         side,
+        focus,
         env,
         lane,
         placed,
@@ -171,6 +174,7 @@ def _launches(settings: Hull, job: CurveJob) -> list[wp.Launch]:
                 settings.min_corners,
                 settings.max_corners,
                 settings.side,
+                settings.focus,
                 *(scratch[name] for name in ("placed", "bearing", "corners", "vertices")),
                 *(scratch[name] for name in ("ahead", "behind", "shrink", "marks")),
                 *box_arrays(scratch),
