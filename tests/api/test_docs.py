@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,10 +22,31 @@ def small(code: str) -> str:
     return re.sub(r"\bE(, device)? = \d+", r"E\1 = 6", code)
 
 
-@pytest.mark.parametrize("page", ["docs/cuda-graph.md", "README.md"])
+PAGES = sorted(
+    str(path.relative_to(ROOT))
+    for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    if "```python" in path.read_text()
+)
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_code_blocks_run(page):
     code = blocks(page)
-    assert code
     namespace: dict = {}
     for block in code:
         exec(compile(small(block), page, "exec"), namespace)
+
+
+def test_every_page_with_code_is_run():
+    assert {"README.md", "docs/cuda-graph.md", "docs/families/bezier.md"} <= set(PAGES)
+
+
+def test_settings_tables_are_up_to_date():
+    command = [sys.executable, str(ROOT / "docs" / "make_tables.py"), "--check"]
+    assert subprocess.run(command, check=False).returncode == 0
+
+
+def test_links_and_pictures_exist():
+    for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
+            assert (path.parent / target).exists(), f"{path.name}: {target}"
