@@ -107,6 +107,21 @@ def test_picture_is_written(written):
     ]
 
 
+def test_elevation_by_name_and_dotted_flags(capsys, tmp_path):
+    path = tmp_path / "hills.npz"
+    flags = ("--elevation", "noise", "--noise.harmonics", "2", "--noise.max-grade", "0.2")
+    code, _, err = run(capsys, "generate", *SMALL, *flags, "--out", str(path))
+    assert (code, err) == (0, "")
+    with np.load(path) as file:
+        for z, count in zip(file["center"][..., 2], file["count"], strict=True):
+            assert np.ptp(z[:count]) > 0
+        config = json.loads(str(file["config"]))
+    assert config["elevation"] == {
+        "profile": "noise", "max_grade": 0.2, "banking": 0.0, "banking_radius": 4.0, "z": 0.0,
+        "amplitude": None, "harmonics": 2,
+    }  # fmt: skip
+
+
 def test_generate_prints_figures(capsys):
     code, out, err = run(capsys, "generate", "--generator", "polar", *SMALL)
     assert (code, err) == (0, "")
@@ -155,6 +170,9 @@ def test_help_names_the_flags(capsys):
         (["generate", "--bezir.rad", "0.2"], "Did you mean: --bezier.rad?"),
         (["generate", "--numenvs", "2"], "Did you mean: --num-envs?"),
         (["generate", "--hull.displacement", "0.2"], "--hull.* needs --generator hull, got bezier"),
+        (["generate", "--elevation", "nois"], "--elevation must be one of 'flat', 'uniform'"),
+        (["generate", "--noise.harmonics", "3"], "--noise.* needs --elevation noise, got None"),
+        (["generate", "--elevation", "noise", "--noise.amplitude", "0"], "Noise.amplitude must be"),
         (["generate", "--out", "tracks.txt"], "--out must end in .npz, got 'tracks.txt'"),
         (["generate", "--out", "/none/tracks.npz"], "--out: no such folder: '/none'"),
         (["generate", "--plot", "tracks.foo"], "--plot must end in one of"),

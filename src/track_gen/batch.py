@@ -118,6 +118,8 @@ class EnvTrack:
     """Unit tangents, float32, shape [n, 3]."""
     normal: np.ndarray
     """Unit normals, left of travel, float32, shape [n, 3]."""
+    up: np.ndarray
+    """Unit normals of the road's surface, float32, shape [n, 3]."""
     arclen: np.ndarray
     """Arc length of each point [length], float32, shape [n]."""
     curvature: np.ndarray
@@ -165,15 +167,20 @@ class Track:
     Left of travel if ``winding`` is +1, right if -1.
     """
     tangent: wp.array
-    """Unit direction of travel, vec3f, shape [E, N_max]."""
+    """Unit direction of travel, in space if the road climbs, vec3f, shape [E, N_max]."""
     normal: wp.array
-    """Unit normal, left of travel in plan view, vec3f, shape [E, N_max]."""
+    """Unit normal, left of travel in plan view, always level, vec3f, shape [E, N_max]."""
+    up: wp.array
+    """Unit normal of the road's surface, vec3f, shape [E, N_max]; (0, 0, 1) where it is level."""
     arclen: wp.array
-    """Arc length from index 0 [length], float32, shape [E, N_max]."""
+    """Arc length from index 0 in space [length], float32, shape [E, N_max].
+
+    Points are evenly spaced in plan view.
+    """
     curvature: wp.array
-    """Signed curvature [1/length], left turn positive, float32, shape [E, N_max]."""
+    """Signed curvature in plan view [1/length], left turn positive, float32, shape [E, N_max]."""
     length: wp.array
-    """Closed perimeter [length], float32, shape [E]."""
+    """Closed perimeter of the centerline in space [length], float32, shape [E]."""
     half_width: wp.array
     """Half width this env used [length], float32, shape [E]."""
     spacing: wp.array
@@ -227,6 +234,7 @@ class Track:
             inner=points(),
             tangent=points(),
             normal=points(),
+            up=points(),
             arclen=values(),
             curvature=values(),
             length=scalars(),
@@ -293,7 +301,16 @@ class Track:
         count = int(row["count"])
         trimmed = {
             name: row[name][:count].copy()
-            for name in ("center", "outer", "inner", "tangent", "normal", "arclen", "curvature")
+            for name in (
+                "center",
+                "outer",
+                "inner",
+                "tangent",
+                "normal",
+                "up",
+                "arclen",
+                "curvature",
+            )
         }
         return EnvTrack(
             **trimmed,

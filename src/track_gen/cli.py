@@ -33,8 +33,9 @@ import numpy as np
 import warp as wp
 
 from track_gen.batch import Track
-from track_gen.checks import check_int
+from track_gen.checks import check_choice, check_int
 from track_gen.config import TrackGenConfig
+from track_gen.elevation import PROFILES, ElevationSettings
 from track_gen.generators import available_generators, get_spec
 from track_gen.generators.spec import GeneratorSettings
 from track_gen.rng import PerEnvSeededRNG
@@ -131,7 +132,7 @@ def _command_types() -> Any:
                 dataclasses.field(default=defaults.get(f.name, f.default)),
             )
             for f in dataclasses.fields(TrackGenConfig)
-            if f.name != "generator"
+            if f.name not in ("generator", "elevation")
         ],
         frozen=True,
     )
@@ -141,6 +142,11 @@ def _command_types() -> Any:
             (name, owner, dataclasses.field(default=owner()))
             for name, owner in _families_with_defaults().items()
         ],
+        frozen=True,
+    )
+    profiles = dataclasses.make_dataclass(
+        "Profiles",
+        [(name, owner, dataclasses.field(default=owner())) for name, owner in PROFILES.items()],
         frozen=True,
     )
 
@@ -161,6 +167,17 @@ def _command_types() -> Any:
                 dataclasses.field(default="bezier"),
             ),
             (
+                "elevation",
+                Annotated[
+                    str | None,
+                    tyro.conf.arg(
+                        help=f"Heights: {', '.join(PROFILES)}; without it the road is flat.",
+                        metavar="NAME",
+                    ),
+                ],
+                dataclasses.field(default=None),
+            ),
+            (
                 "seed",
                 Annotated[int, tyro.conf.arg(help="Seed of the batch, any int.")],
                 dataclasses.field(default=0),
@@ -177,12 +194,14 @@ def _command_types() -> Any:
             ),
             ("options", Annotated[options, tyro.conf.arg(name="")], options()),
             ("families", Annotated[families, tyro.conf.arg(name="")], families()),
+            ("profiles", Annotated[profiles, tyro.conf.arg(name="")], profiles()),
         ],
         frozen=True,
     )
     generate.__doc__ = (
-        "Generate a batch of tracks. Settings of a family are dotted flags. Where two numbers are "
-        "allowed, they are the bounds of a draw per track: --bezier.rad 0.2 0.6"
+        "Generate a batch of tracks. Settings of a family and of an elevation are dotted flags: "
+        "--elevation noise --noise.harmonics 6. Where two numbers are allowed, "
+        "they are the bounds of a draw per track: --bezier.rad 0.2 0.6"
     )
     subcommand = tyro.conf.subcommand
     return (
@@ -329,6 +348,9 @@ def _config_json(config: TrackGenConfig, device: wp.Device) -> str:
     settings = {
         f.name: getattr(config.settings, f.name) for f in dataclasses.fields(config.settings)
     }
+    if config.elevation is not None:
+        name = next(n for n, owner in PROFILES.items() if isinstance(config.elevation, owner))
+        values |= {"elevation": {"profile": name, **dataclasses.asdict(config.elevation)}}
     values |= {"device": str(device), "generator": config.spec.name, config.spec.name: settings}
     return json.dumps(values)
 
@@ -375,6 +397,20 @@ def _check_writable(name: str, path: Path) -> None:
         raise ValueError(f"{name}: cannot write {str(path)!r}")
 
 
+def _elevation(command: Any) -> ElevationSettings | None:
+    """The elevation that the flags ask for.
+
+    Raises:
+        ValueError: If there is none of this name, or flags of another one were given.
+    """
+    if command.elevation is not None:
+        check_choice("--elevation", command.elevation, PROFILES)
+    for name, owner in PROFILES.items():
+        if name != command.elevation and getattr(command.profiles, name) != owner():
+            raise ValueError(f"--{name}.* needs --elevation {name}, got {command.elevation}")
+    return None if command.elevation is None else getattr(command.profiles, command.elevation)
+
+
 def _generate(command: Any) -> int:
     from rich.console import Console
 
@@ -386,7 +422,9 @@ def _generate(command: Any) -> int:
                 chosen = settings
             elif settings != owner():
                 raise ValueError(f"--{name}.* needs --generator {name}, got {command.generator}")
-        config = TrackGenConfig(generator=chosen, **vars(command.options))
+        config = TrackGenConfig(
+            generator=chosen, elevation=_elevation(command), **vars(command.options)
+        )
         if command.out is not None:
             if command.out.suffix != ".npz":
                 raise ValueError(f"--out must end in .npz, got {str(command.out)!r}")

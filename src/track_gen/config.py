@@ -15,9 +15,11 @@ from track_gen.checks import (
     check_int,
     check_range,
 )
+from track_gen.elevation import ElevationSettings
 from track_gen.generators import get_spec, spec_of
 from track_gen.generators.spec import GeneratorSettings, GeneratorSpec
 from track_gen.parameters import HALF_WIDTH, SCALE, Knob, Range
+from track_gen.stages.elevation import ElevationConfig
 from track_gen.stages.relax import RelaxConfig
 from track_gen.stages.resample import DIRECTIONS, ResampleConfig
 from track_gen.stages.validity import ValidityConfig
@@ -61,6 +63,8 @@ class TrackGenConfig:
     """Direction of travel: "ccw", "cw" or "random" per env."""
     augment: bool = True
     """Random rotation, mirror image and start point per env."""
+    elevation: ElevationSettings | None = None
+    """Heights: Flat, Uniform, RandomWalk or Noise; None is flat at z = 0."""
     block_dim: int = 64
     """Threads per env on CUDA: 32, 64, 128 or 256; the CPU uses one lane per env."""
     num_threads: int | None = None
@@ -133,6 +137,11 @@ class TrackGenConfig:
             raise ValueError(f"{name}.block_dim must be 32, 64, 128 or 256, got {self.block_dim}")
         if self.num_threads is not None:
             check_int(f"{name}.num_threads", self.num_threads, low=1, high=1024)
+        if self.elevation is not None and not isinstance(self.elevation, ElevationSettings):
+            raise TypeError(
+                f"{name}.elevation must be Flat, Uniform, RandomWalk, Noise or None, got "
+                f"{self.elevation!r} ({type(self.elevation).__name__})"
+            )
         self.relax_config()
         self.validity_config()
 
@@ -140,7 +149,9 @@ class TrackGenConfig:
     def settings(self) -> GeneratorSettings:
         """Settings of the family."""
         return (
-            get_spec(self.generator).settings() if isinstance(self.generator, str) else self.generator
+            get_spec(self.generator).settings()
+            if isinstance(self.generator, str)
+            else self.generator
         )
 
     @property
@@ -176,6 +187,10 @@ class TrackGenConfig:
         return RelaxConfig(
             **{f.name: getattr(self, f"relax_{f.name}") for f in dataclasses.fields(RelaxConfig)}
         )
+
+    def elevation_config(self) -> ElevationConfig | None:
+        """The elevation's part; None where the road stays flat at z = 0."""
+        return None if self.elevation is None else ElevationConfig(self.elevation)
 
     def validity_config(self) -> ValidityConfig:
         """The validity gate's part."""

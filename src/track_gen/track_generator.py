@@ -18,6 +18,7 @@ from track_gen.executor import Executor, Pipeline, recording_here, usable_cores
 from track_gen.generators.spec import CurveJob, GeneratorSettings, GeneratorSpec
 from track_gen.parameters import ParameterTable, draw_knobs
 from track_gen.rng import PerEnvSeededRNG
+from track_gen.stages.elevation import ElevationConfig, ElevationScratch, elevate
 from track_gen.stages.inflate import InflateScratch, inflate
 from track_gen.stages.relax import RelaxConfig, RelaxScratch, relax
 from track_gen.stages.resample import ResampleConfig, ResampleScratch, resample
@@ -82,6 +83,8 @@ class _PipelineBuilder:
     resample_scratch: ResampleScratch
     relax_scratch: RelaxScratch
     inflate_scratch: InflateScratch
+    elevation_config: ElevationConfig | None
+    elevation_scratch: ElevationScratch | None
     lanes: int
     device: wp.Device
 
@@ -93,6 +96,9 @@ class _PipelineBuilder:
         resample_scratch = row_slice(self.resample_scratch, low, high)
         relax_scratch = row_slice(self.relax_scratch, low, high)
         inflate_scratch = row_slice(self.inflate_scratch, low, high)
+        elevation_scratch = (
+            None if self.elevation_scratch is None else row_slice(self.elevation_scratch, low, high)
+        )
         start = draw_knobs(
             b.seeds,
             b.episode,
@@ -170,6 +176,7 @@ class _PipelineBuilder:
                     t.inner,
                     t.tangent,
                     t.normal,
+                    t.up,
                     t.arclen,
                     t.curvature,
                     t.length,
@@ -180,6 +187,32 @@ class _PipelineBuilder:
                     device,
                 )
             )
+            if self.elevation_config is not None and elevation_scratch is not None:
+                launches.append(
+                    elevate(
+                        b.seeds,
+                        b.episode,
+                        b.pending,
+                        t.count,
+                        t.half_width,
+                        t.winding,
+                        t.normal,
+                        t.curvature,
+                        t.center,
+                        t.outer,
+                        t.inner,
+                        t.tangent,
+                        t.up,
+                        t.arclen,
+                        t.length,
+                        t.spacing,
+                        attempt,
+                        self.elevation_config,
+                        elevation_scratch,
+                        lanes,
+                        device,
+                    )
+                )
             launches.append(
                 check_validity(
                     t.center,
@@ -267,12 +300,17 @@ class TrackGenerator:
         self.track = Track.allocate(E, N, device)
 
         relax_config = config.relax_config()
-        family_scratch, resample_scratch, relax_scratch, inflate_scratch = overlay_rows(
+        elevation_config = config.elevation_config()
+        templates: list[Any] = []
+        if elevation_config is not None:
+            templates.append(ElevationScratch.allocate(1, N, device))
+        family_scratch, resample_scratch, relax_scratch, inflate_scratch, *rest = overlay_rows(
             [
                 spec.allocate(self._settings, 1, device),
                 ResampleScratch.allocate(1, curve_size, device),
                 RelaxScratch.allocate(1, N, relax_config, device),
                 InflateScratch.allocate(1, N, device),
+                *templates,
             ],
             E,
             device,
@@ -309,6 +347,8 @@ class TrackGenerator:
             resample_scratch=resample_scratch,
             relax_scratch=relax_scratch,
             inflate_scratch=inflate_scratch,
+            elevation_config=elevation_config,
+            elevation_scratch=rest[0] if rest else None,
             lanes=config.block_dim if device.is_cuda else 1,
             device=device,
         )

@@ -80,6 +80,7 @@ class Roads:
     inner: np.ndarray
     tangent: np.ndarray
     normal: np.ndarray
+    up: np.ndarray
     arclen: np.ndarray
     curvature: np.ndarray
     length: np.ndarray
@@ -152,7 +153,7 @@ def build(
     count_in = wp.array(count, dtype=wp.int32, device=device)
     width_in = wp.array(widths, dtype=wp.float32, device=device)
     pending_io = wp.array(chosen, dtype=wp.bool, device=device)
-    vectors = [wp.full((E, N_max), wp.vec3f(fill), dtype=wp.vec3f, device=device) for _ in range(5)]
+    vectors = [wp.full((E, N_max), wp.vec3f(fill), dtype=wp.vec3f, device=device) for _ in range(6)]
     scalars = [wp.full((E, N_max), fill, dtype=wp.float32, device=device) for _ in range(2)]
     sizes = [wp.full(E, fill, dtype=wp.float32, device=device) for _ in range(2)]
     winding = wp.full(E, -7, dtype=wp.int32, device=device)

@@ -106,6 +106,7 @@ def inflate_kernel(
     inner_out: wp.array2d[wp.vec3f],
     tangent_out: wp.array2d[wp.vec3f],
     normal_out: wp.array2d[wp.vec3f],
+    up_out: wp.array2d[wp.vec3f],
     arclen_out: wp.array2d[wp.float32],
     curvature_out: wp.array2d[wp.float32],
     length_out: wp.array[wp.float32],
@@ -158,6 +159,7 @@ def inflate_kernel(
             curvature_out[env, i] = curvature
             tangent_out[env, i] = wp.vec3f(tangent[0], tangent[1], 0.0)
             normal_out[env, i] = wp.vec3f(normal[0], normal[1], 0.0)
+            up_out[env, i] = wp.vec3f(0.0, 0.0, 1.0)
             reach_x = half_width * wp.abs(normal[0])
             reach_y = half_width * wp.abs(normal[1])
             low_x = wp.min(low_x, p[0] - reach_x)
@@ -198,6 +200,7 @@ def inflate_kernel(
         inner_out[env, i] = blank
         tangent_out[env, i] = blank
         normal_out[env, i] = blank
+        up_out[env, i] = blank
         arclen_out[env, i] = wp.nan
         curvature_out[env, i] = wp.nan
 
@@ -212,6 +215,7 @@ def inflate(
     inner: wp.array,
     tangent: wp.array,
     normal: wp.array,
+    up: wp.array,
     arclen: wp.array,
     curvature: wp.array,
     length: wp.array,
@@ -237,6 +241,7 @@ def inflate(
         inner: Output: the other border, vec3f, shape [E, N_max].
         tangent: Output: unit direction of travel, vec3f, shape [E, N_max].
         normal: Output: unit left normal, vec3f, shape [E, N_max].
+        up: Output: normal of the flat road, (0, 0, 1), vec3f, shape [E, N_max].
         arclen: Output: arc length at each point, 0 at the first, float32, shape [E, N_max].
         curvature: Output: turn angle over mean adjacent edge, left positive, shape [E, N_max].
         length: Output: closed perimeter, float32, shape [E].
@@ -254,7 +259,7 @@ def inflate(
             count, half_width, pending, points.shape[1], points, scratch.points, scratch.offsets,
         ],
         outputs=[
-            center, outer, inner, tangent, normal, arclen, curvature, length, spacing, winding,
+            center, outer, inner, tangent, normal, up, arclen, curvature, length, spacing, winding,
         ],
         device=device,
     )  # fmt: skip
