@@ -1,0 +1,240 @@
+"""What all runtime tools share on the host: prepared launches, worker threads, poses and masks."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from track_gen.checks import as_device_mask, check_array, check_int
+from track_gen.executor import recording_here, usable_cores
+
+__all__ = ["RowLaunch", "as_headings", "as_mask", "as_positions", "as_values", "check_agents"]
+
+_AGENTS_PER_CHUNK = 256
+"""Agents that are worth a worker thread: handing a range over costs about 30 microseconds."""
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+_pools_lock = threading.Lock()
+
+
+def _forget_after_fork() -> None:
+    """Worker threads and held locks do not survive a fork; start afresh in the child."""
+    global _pools_lock
+    _pools.clear()
+    _pools_lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_after_fork)
+
+
+def _pool(workers: int) -> ThreadPoolExecutor:
+    """The process's worker threads for this number of workers, started on first use."""
+    with _pools_lock:
+        if workers not in _pools:
+            _pools[workers] = ThreadPoolExecutor(workers, thread_name_prefix="track_gen_runtime")
+        return _pools[workers]
+
+
+class RowLaunch:
+    """One kernel over the rows of a batch, prepared once and launched every step.
+
+    The first argument of the kernel must be ``first_env``, which it adds to the row that
+    ``wp.tid()`` gives: so a range of rows needs no slices of the arrays. On the CPU the rows are
+    split over worker threads; while a capture records, and on CUDA, it is one launch from the
+    calling thread. The arrays of the last call are kept alive.
+
+    Args:
+        kernel: Kernel; its first argument is ``first_env: int``.
+        num_envs: Rows E, the first dimension of the launch.
+        inner: The other dimensions.
+        inputs: Input arguments after ``first_env``; those that are given at each call are
+            placeholders of the right type.
+        outputs: Output arguments.
+        device: Device of all arrays.
+        num_threads: CPU threads; None is one per core.
+        block_dim: Threads per block on CUDA.
+    """
+
+    def __init__(
+        self,
+        kernel: wp.Kernel,
+        num_envs: int,
+        inner: tuple[int, ...],
+        inputs: list[Any],
+        outputs: list[Any],
+        device: wp.Device,
+        num_threads: int | None = None,
+        block_dim: int = 128,
+    ) -> None:
+        self._device = device
+        self._values: list[Any] = [0, *inputs, *outputs]
+        self._names = {arg.label: k for k, arg in enumerate(kernel.adj.args)}
+
+        def prepare(low: int, high: int) -> wp.Launch:
+            return wp.launch(
+                kernel,
+                dim=(high - low, *inner),
+                inputs=[low, *inputs],
+                outputs=outputs,
+                device=device,
+                block_dim=block_dim if device.is_cuda else 1,
+                record_cmd=True,
+            )
+
+        self._whole = prepare(0, num_envs)
+        self._chunks: list[wp.Launch] = []
+        if device.is_cpu:
+            threads = usable_cores() if num_threads is None else num_threads
+            agents = num_envs * int(np.prod(inner, dtype=np.int64))
+            chunks = max(min(threads, num_envs, agents // _AGENTS_PER_CHUNK), 1)
+            edges = np.linspace(0, num_envs, chunks + 1).astype(int).tolist()
+            if chunks > 1:
+                self._chunks = [prepare(low, high) for low, high in itertools.pairwise(edges)]
+
+    def __call__(self, **changes: Any) -> None:
+        """Launch, after setting the arguments that differ from those of the last call."""
+        for name, value in changes.items():
+            index = self._names[name]
+            if value is not self._values[index]:
+                self._values[index] = value
+                self._whole.set_param_at_index(index, value)
+                for chunk in self._chunks:
+                    chunk.set_param_at_index(index, value)
+        if not self._chunks or recording_here(self._device):
+            self._whole.launch()
+            return
+        pool = _pool(len(self._chunks) - 1)
+        futures = [pool.submit(_launch(chunk)) for chunk in self._chunks[1:]]
+        try:
+            self._chunks[0].launch()
+        finally:
+            for future in futures:
+                future.result()
+
+
+def _launch(command: wp.Launch) -> Callable[[], None]:
+    return command.launch
+
+
+def check_agents(name: str, value: Any) -> int:
+    """Number of agents per env as an int in [1, 2**20]."""
+    return check_int(name, value, low=1, high=2**20)
+
+
+def _is_torch_tensor(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "data_ptr")
+
+
+def as_positions(
+    name: str, value: Any, num_envs: int, num_agents: int, device: wp.Device
+) -> wp.array:
+    """Positions as a float32 array [E, A, 2 or 3] that shares the caller's memory.
+
+    Args:
+        name: Owner and field for the message.
+        value: Warp array of vec2f or vec3f [E, A], or of float32 [E, A, 2 or 3], or a torch tensor
+            [E, A, 2 or 3], strided or not. With one agent the dimension A may be missing.
+        num_envs: Rows E.
+        num_agents: Agents A per env.
+        device: Device the array must be on.
+
+    Raises:
+        TypeError: If the type or dtype is wrong.
+        ValueError: If the shape or the device is wrong.
+    """
+    if _is_torch_tensor(value):
+        value = wp.from_torch(value.detach())
+    if not isinstance(value, wp.array):
+        raise TypeError(
+            f"{name} must be a Warp array or a torch tensor, got {type(value).__name__}"
+        )
+    if value.device != device:
+        raise ValueError(f"{name} must be on device {device}, got {value.device}")
+    shape, strides = value.shape, value.strides
+    if value.dtype in (wp.vec2f, wp.vec3f):
+        shape = (*shape, 2 if value.dtype is wp.vec2f else 3)
+        strides = (*strides, 4)
+    elif value.dtype is not wp.float32:
+        raise TypeError(f"{name} must be of float32, vec2f or vec3f, got {value.dtype.__name__}")
+    if num_agents == 1 and len(shape) == 2:
+        shape = (shape[0], 1, shape[1])
+        strides = (strides[0], strides[0], strides[1])
+    if shape not in ((num_envs, num_agents, 2), (num_envs, num_agents, 3)):
+        raise ValueError(
+            f"{name} must have shape ({num_envs}, {num_agents}, 2 or 3), got {tuple(shape)}"
+        )
+    view = wp.array(ptr=value.ptr, dtype=wp.float32, shape=shape, strides=strides, device=device)
+    view._ref = value  # keeps the memory alive
+    return view
+
+
+def as_values(
+    name: str, value: Any, num_envs: int, num_agents: int, device: wp.Device, dtype: Any
+) -> wp.array:
+    """One value per agent as an array [E, A] that shares the caller's memory.
+
+    With one agent the dimension A may be missing. Warp arrays and torch tensors may be strided.
+
+    Raises:
+        TypeError: If the type or dtype is wrong.
+        ValueError: If the shape or the device is wrong.
+    """
+    if _is_torch_tensor(value):
+        value = wp.from_torch(value.detach())
+    if not isinstance(value, wp.array):
+        raise TypeError(
+            f"{name} must be a Warp array or a torch tensor, got {type(value).__name__}"
+        )
+    if value.dtype is not dtype:
+        raise TypeError(f"{name} must be of {dtype.__name__}, got {value.dtype.__name__}")
+    if value.device != device:
+        raise ValueError(f"{name} must be on device {device}, got {value.device}")
+    if num_agents == 1 and value.shape == (num_envs,):
+        view = wp.array(
+            ptr=value.ptr,
+            dtype=dtype,
+            shape=(num_envs, 1),
+            strides=(value.strides[0], value.strides[0]),
+            device=device,
+        )
+        view._ref = value  # keeps the memory alive
+        return view
+    if value.shape != (num_envs, num_agents):
+        raise ValueError(
+            f"{name} must have shape ({num_envs}, {num_agents}), got {tuple(value.shape)}"
+        )
+    return value
+
+
+def as_headings(
+    name: str, value: Any, num_envs: int, num_agents: int, device: wp.Device
+) -> wp.array:
+    """Headings [rad] as a float32 array [E, A]; see :func:`as_values`."""
+    return as_values(name, value, num_envs, num_agents, device, wp.float32)
+
+
+def as_mask(
+    name: str, mask: Any, every_env: wp.array, num_envs: int, device: wp.Device
+) -> wp.array:
+    """``mask`` as a bool array [E] on the device; None is ``every_env``.
+
+    Raises:
+        TypeError: If the type or dtype is wrong.
+        ValueError: If the shape or the device is wrong.
+        RuntimeError: If a NumPy mask is given while a capture records.
+    """
+    if mask is None:
+        return every_env
+    if isinstance(mask, np.ndarray) and recording_here(device):
+        raise RuntimeError(f"{name}: a NumPy mask cannot be captured: pass a mask on the device")
+    if isinstance(mask, wp.array):
+        return check_array(name, mask, dtype=wp.bool, shape=(num_envs,), device=device)
+    return as_device_mask(name, mask, num_envs, device)

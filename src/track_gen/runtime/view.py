@@ -1,0 +1,463 @@
+"""The ``@wp.func`` layer: a track as one kernel argument, and what one agent asks of it.
+
+Pass ``track_view(track)`` to a kernel as a :class:`TrackView` and call these functions there; the
+tools of this package are thin kernels around them. Everything is measured in plan view; with
+``vertical`` 1 the nearest place of a line is looked for in 3-D, which gate courses that cross over
+themselves need.
+
+Signs: ``n`` is positive left of travel; a distance to a border is positive on the side of the
+road; angles are counter-clockwise. Segment ``i`` joins point ``i`` and its successor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import warp as wp
+
+from track_gen.geometry import cross, turn_angle, wrap_angle
+from track_gen.polyline import next_index, planar, previous_index
+
+__all__ = [
+    "Foot",
+    "LEFT",
+    "RIGHT",
+    "TrackView",
+    "border_distance",
+    "curvature_at",
+    "find_segment",
+    "frenet_heading_error",
+    "frenet_n",
+    "frenet_s",
+    "is_drivable",
+    "locate",
+    "nearest_on_border",
+    "nearest_on_line",
+    "point_at",
+    "read_position",
+    "tangent_at",
+    "track_view",
+    "walk_line",
+    "wrap_s",
+]
+
+wp.set_module_options({"enable_backward": False})
+
+LEFT = 0
+"""The border left of travel."""
+RIGHT = 1
+"""The border right of travel."""
+
+MARGIN = 0.25
+"""How much farther than the nearest place a walk along a line goes on, in half widths."""
+
+
+@wp.struct
+class TrackView:
+    """A track as one kernel argument: the arrays of :class:`track_gen.Track` that tools read."""
+
+    center: wp.array2d[wp.vec3f]
+    inner: wp.array2d[wp.vec3f]
+    """Left of travel where ``winding`` is +1, else right."""
+    outer: wp.array2d[wp.vec3f]
+    """Right of travel where ``winding`` is +1, else left."""
+    tangent: wp.array2d[wp.vec3f]
+    normal: wp.array2d[wp.vec3f]
+    arclen: wp.array2d[wp.float32]
+    curvature: wp.array2d[wp.float32]
+    length: wp.array[wp.float32]
+    half_width: wp.array[wp.float32]
+    count: wp.array[wp.int32]
+    winding: wp.array[wp.int32]
+    valid: wp.array[wp.bool]
+    vertical: wp.float32
+    """0 looks for the nearest place in plan view, 1 in 3-D."""
+    has_curvature: wp.int32
+    """0 if the line has no curvature array: then it is computed from three points."""
+
+
+@wp.struct
+class Foot:
+    """The nearest place of a polyline."""
+
+    segment: wp.int32
+    """Segment, -1 if there is none."""
+    fraction: wp.float32
+    """Place on the segment in [0, 1]."""
+    distance_squared: wp.float32
+    """Squared distance [length squared]."""
+
+
+def track_view(track: Any, vertical: float = 0.0) -> TrackView:
+    """A :class:`TrackView` of a track, a racing line or a course line; shares their arrays.
+
+    Args:
+        track: Anything with the arrays ``center, outer, inner, tangent, normal, arclen, length,
+            half_width, count, winding, valid``; ``curvature`` may be missing.
+        vertical: 0 to look for the nearest place in plan view, 1 in 3-D.
+
+    Returns:
+        A struct for kernel arguments. It must not outlive the arrays.
+    """
+    view = TrackView()
+    view.center = track.center
+    view.inner = track.inner
+    view.outer = track.outer
+    view.tangent = track.tangent
+    view.normal = track.normal
+    view.arclen = track.arclen
+    curvature = getattr(track, "curvature", None)
+    view.curvature = track.arclen if curvature is None else curvature
+    view.has_curvature = 0 if curvature is None else 1
+    view.length = track.length
+    view.half_width = track.half_width
+    view.count = track.count
+    view.winding = track.winding
+    view.valid = track.valid
+    view.vertical = float(vertical)
+    return view
+
+
+@wp.func
+def is_drivable(view: TrackView, env: int) -> bool:
+    """Whether the env has a valid track."""
+    return view.valid[env] and view.count[env] >= 3
+
+
+@wp.func
+def read_position(position: wp.array3d[wp.float32], env: int, agent: int) -> wp.vec3f:
+    """Position of an agent from an array [E, A, 2 or 3]; z is 0 if there is none."""
+    z = float(0.0)
+    if position.shape[2] > 2:
+        z = position[env, agent, 2]
+    return wp.vec3f(position[env, agent, 0], position[env, agent, 1], z)
+
+
+@wp.func
+def wrap_s(s: float, length: float) -> float:
+    """``s`` shifted by whole lengths into [0, length)."""
+    wrapped = s - wp.floor(s / length) * length
+    if wrapped >= length or wrapped < 0.0:
+        wrapped = 0.0
+    return wrapped
+
+
+@wp.func
+def nearest_on_line(
+    line: wp.array2d[wp.vec3f],
+    env: int,
+    count: int,
+    p: wp.vec3f,
+    vertical: float,
+    first: int,
+    steps: int,
+) -> Foot:
+    """The nearest place of ``steps`` segments of a closed polyline from segment ``first`` on.
+
+    Of equally near segments the lowest is taken, so that a window and the whole line agree.
+    """
+    best = float(wp.inf)
+    segment = int(-1)
+    fraction = float(0.0)
+    i = first
+    a = line[env, i] - p
+    az = a[2] * vertical
+    for _ in range(steps):
+        j = next_index(i, count)
+        b = line[env, j] - p
+        bz = b[2] * vertical
+        vx = b[0] - a[0]
+        vy = b[1] - a[1]
+        vz = bz - az
+        along = -(a[0] * vx + a[1] * vy + az * vz)
+        t = wp.clamp(along / wp.max(vx * vx + vy * vy + vz * vz, 1.0e-30), 0.0, 1.0)
+        rx = a[0] + t * vx
+        ry = a[1] + t * vy
+        rz = az + t * vz
+        d2 = rx * rx + ry * ry + rz * rz
+        if d2 < best or (d2 == best and i < segment):
+            best = d2
+            segment = i
+            fraction = t
+        a = b
+        az = bz
+        i = j
+    foot = Foot()
+    foot.segment = segment
+    foot.fraction = fraction
+    foot.distance_squared = best
+    return foot
+
+
+@wp.func
+def walk_line(
+    line: wp.array2d[wp.vec3f],
+    env: int,
+    count: int,
+    p: wp.vec3f,
+    vertical: float,
+    start: int,
+    margin: float,
+) -> Foot:
+    """The nearest place of a closed polyline around segment ``start``.
+
+    Walks both ways until a point is farther than the nearest place by more than ``margin``. Of the
+    places nearer than its reach (Federer, Curvature measures, 1959) a curve has one basin only, so
+    a result nearer than that is the nearest of the whole line; ``margin`` crosses the ripples of a
+    polyline and the circle around the center of a tight corner. Of equally near segments the lowest
+    is taken, as :func:`nearest_on_line` does.
+    """
+    best = float(wp.inf)
+    limit = float(wp.inf)
+    segment = int(-1)
+    fraction = float(0.0)
+    steps = int(0)
+    a0 = line[env, start] - p
+    a = a0
+    i = start
+    walking = bool(True)
+    while walking:
+        j = next_index(i, count)
+        b = line[env, j] - p
+        v = b - a
+        vz = v[2] * vertical
+        along = -(a[0] * v[0] + a[1] * v[1] + a[2] * vz * vertical)
+        t = wp.clamp(along / wp.max(v[0] * v[0] + v[1] * v[1] + vz * vz, 1.0e-30), 0.0, 1.0)
+        rx = a[0] + t * v[0]
+        ry = a[1] + t * v[1]
+        rz = a[2] * vertical + t * vz
+        d2 = rx * rx + ry * ry + rz * rz
+        if d2 < best or (d2 == best and i < segment):
+            best = d2
+            segment = i
+            fraction = t
+            reach = wp.sqrt(d2) + margin
+            limit = reach * reach
+        steps += 1
+        bz = b[2] * vertical
+        walking = steps < count and b[0] * b[0] + b[1] * b[1] + bz * bz <= limit
+        a = b
+        i = j
+    b = a0
+    i = start
+    bz = b[2] * vertical
+    walking = steps < count and b[0] * b[0] + b[1] * b[1] + bz * bz <= limit
+    while walking:
+        i = previous_index(i, count)
+        a = line[env, i] - p
+        v = b - a
+        vz = v[2] * vertical
+        along = -(a[0] * v[0] + a[1] * v[1] + a[2] * vz * vertical)
+        t = wp.clamp(along / wp.max(v[0] * v[0] + v[1] * v[1] + vz * vz, 1.0e-30), 0.0, 1.0)
+        rx = a[0] + t * v[0]
+        ry = a[1] + t * v[1]
+        rz = a[2] * vertical + t * vz
+        d2 = rx * rx + ry * ry + rz * rz
+        if d2 < best or (d2 == best and i < segment):
+            best = d2
+            segment = i
+            fraction = t
+            reach = wp.sqrt(d2) + margin
+            limit = reach * reach
+        steps += 1
+        az = a[2] * vertical
+        walking = steps < count and a[0] * a[0] + a[1] * a[1] + az * az <= limit
+        b = a
+    foot = Foot()
+    foot.segment = segment
+    foot.fraction = fraction
+    foot.distance_squared = best
+    return foot
+
+
+@wp.func
+def locate(view: TrackView, env: int, p: wp.vec3f, last: int, reach: float) -> Foot:
+    """The nearest place of the centreline.
+
+    Args:
+        view: Track.
+        env: Row, with :func:`is_drivable`.
+        p: Position, finite.
+        last: Segment of the last query, or -1 to look at the whole line.
+        reach: A place found by walking from ``last`` is kept if it is nearer than this many half
+            widths; else the whole line is looked at. Below 1 the result is the same.
+    """
+    count = view.count[env]
+    if last >= 0 and last < count:
+        half_width = view.half_width[env]
+        foot = walk_line(
+            view.center, env, count, p, view.vertical, last, wp.static(MARGIN) * half_width
+        )
+        limit = reach * half_width
+        if foot.distance_squared <= limit * limit:
+            return foot
+    return nearest_on_line(view.center, env, count, p, view.vertical, 0, count)
+
+
+@wp.func
+def frenet_s(view: TrackView, env: int, foot: Foot) -> float:
+    """Arc length of a place of the centreline, in [0, length)."""
+    i = foot.segment
+    length = view.length[env]
+    start = view.arclen[env, i]
+    end = length
+    if i + 1 < view.count[env]:
+        end = view.arclen[env, i + 1]
+    s = start + foot.fraction * (end - start)
+    if s >= length:
+        s = 0.0
+    return s
+
+
+@wp.func
+def side_of_foot(
+    line: wp.array2d[wp.vec3f], env: int, count: int, p: wp.vec3f, foot: Foot
+) -> float:
+    """+1 if ``p`` is left of the polyline at its nearest place, else -1.
+
+    Beside an edge the edge decides. The points nearest to a vertex all lie on the outside of its
+    turn, whatever the two edges say each for itself, so there the turn decides.
+    """
+    i = foot.segment
+    j = next_index(i, count)
+    a = planar(line[env, i])
+    b = planar(line[env, j])
+    edge = b - a
+    side = cross(edge, planar(p) - a)
+    turn = float(0.0)
+    if foot.fraction <= 0.0:
+        turn = cross(a - planar(line[env, previous_index(i, count)]), edge)
+    elif foot.fraction >= 1.0:
+        turn = cross(edge, planar(line[env, next_index(j, count)]) - b)
+    if turn > 0.0:
+        side = -1.0
+    elif turn < 0.0:
+        side = 1.0
+    if side < 0.0:
+        return -1.0
+    return 1.0
+
+
+@wp.func
+def frenet_n(view: TrackView, env: int, p: wp.vec3f, foot: Foot) -> float:
+    """Lateral offset from the centreline in plan view, left positive."""
+    i = foot.segment
+    count = view.count[env]
+    a = planar(view.center[env, i])
+    edge = planar(view.center[env, next_index(i, count)]) - a
+    r = planar(p) - a - foot.fraction * edge
+    return side_of_foot(view.center, env, count, p, foot) * wp.length(r)
+
+
+@wp.func
+def tangent_at(view: TrackView, env: int, segment: int, fraction: float) -> wp.vec2f:
+    """Unit direction of travel in plan view, interpolated along the segment."""
+    a = planar(view.tangent[env, segment])
+    b = planar(view.tangent[env, next_index(segment, view.count[env])])
+    return wp.normalize(a + fraction * (b - a))
+
+
+@wp.func
+def frenet_heading_error(view: TrackView, env: int, heading: float, foot: Foot) -> float:
+    """Heading minus direction of travel in [-pi, pi]; positive if turned to the left."""
+    tangent = tangent_at(view, env, foot.segment, foot.fraction)
+    return wrap_angle(heading - wp.atan2(tangent[1], tangent[0]))
+
+
+@wp.func
+def point_at(view: TrackView, env: int, segment: int, fraction: float) -> wp.vec3f:
+    """Point of the centreline."""
+    a = view.center[env, segment]
+    return a + fraction * (view.center[env, next_index(segment, view.count[env])] - a)
+
+
+@wp.func
+def find_segment(view: TrackView, env: int, s: float) -> Foot:
+    """The place at arc length ``s`` in [0, length); ``distance_squared`` is 0."""
+    count = view.count[env]
+    length = view.length[env]
+    i = wp.clamp(int(s * float(count) / length), 0, count - 1)
+    while i > 0 and view.arclen[env, i] > s:
+        i -= 1
+    while i + 1 < count and view.arclen[env, i + 1] <= s:
+        i += 1
+    start = view.arclen[env, i]
+    end = length
+    if i + 1 < count:
+        end = view.arclen[env, i + 1]
+    foot = Foot()
+    foot.segment = i
+    foot.fraction = float(0.0)
+    if end > start:
+        foot.fraction = wp.clamp((s - start) / (end - start), 0.0, 1.0)
+    foot.distance_squared = float(0.0)
+    return foot
+
+
+@wp.func
+def vertex_curvature(view: TrackView, env: int, i: int) -> float:
+    """Signed curvature at a point: the line's own, or its turn over the mean adjacent edge."""
+    if view.has_curvature != 0:
+        return view.curvature[env, i]
+    count = view.count[env]
+    p = planar(view.center[env, i])
+    incoming = p - planar(view.center[env, previous_index(i, count)])
+    outgoing = planar(view.center[env, next_index(i, count)]) - p
+    edges = wp.length(incoming) + wp.length(outgoing)
+    if edges > 0.0:
+        return 2.0 * turn_angle(incoming, outgoing) / edges
+    return 0.0
+
+
+@wp.func
+def curvature_at(view: TrackView, env: int, segment: int, fraction: float) -> float:
+    """Signed curvature, interpolated along the segment, left turn positive."""
+    a = vertex_curvature(view, env, segment)
+    b = vertex_curvature(view, env, next_index(segment, view.count[env]))
+    return a + fraction * (b - a)
+
+
+@wp.func
+def nearest_on_border(view: TrackView, env: int, side: int, p: wp.vec3f, start: int) -> Foot:
+    """The nearest place of the border at a ``side`` (LEFT or RIGHT) in plan view.
+
+    Args:
+        view: Track.
+        env: Row, with :func:`is_drivable`.
+        side: LEFT or RIGHT.
+        p: Position, finite.
+        start: For a position on the road the segment of the centreline abreast of it: the nearest
+            place of a border is close by. -1 looks at the whole border.
+    """
+    count = view.count[env]
+    margin = wp.static(MARGIN) * view.half_width[env]
+    if (side == wp.static(LEFT)) == (view.winding[env] >= 0):
+        if start >= 0:
+            return walk_line(view.inner, env, count, p, 0.0, start, margin)
+        return nearest_on_line(view.inner, env, count, p, 0.0, 0, count)
+    if start >= 0:
+        return walk_line(view.outer, env, count, p, 0.0, start, margin)
+    return nearest_on_line(view.outer, env, count, p, 0.0, 0, count)
+
+
+@wp.func
+def border_point(view: TrackView, env: int, side: int, i: int) -> wp.vec3f:
+    """Point ``i`` of the border at a ``side``."""
+    if (side == wp.static(LEFT)) == (view.winding[env] >= 0):
+        return view.inner[env, i]
+    return view.outer[env, i]
+
+
+@wp.func
+def border_distance(view: TrackView, env: int, side: int, p: wp.vec3f, foot: Foot) -> float:
+    """Signed distance to a border from its nearest place; positive on the side of the road."""
+    distance = wp.sqrt(foot.distance_squared)
+    count = view.count[env]
+    left = float(0.0)
+    if (side == wp.static(LEFT)) == (view.winding[env] >= 0):
+        left = side_of_foot(view.inner, env, count, p, foot)
+    else:
+        left = side_of_foot(view.outer, env, count, p, foot)
+    if side == wp.static(LEFT):
+        return -left * distance
+    return left * distance
