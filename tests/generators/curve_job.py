@@ -74,9 +74,11 @@ def boxed(curve):
 
 def lane_cases():
     """Settings that the lane comparison runs: defaults and those that reach the rare branches."""
-    from track_gen.generators import library, polar, voronoi
+    from track_gen.generators import bezier, checkpoint, hull, library, polar, voronoi
 
     Polar, Voronoi, Library = polar.Polar, voronoi.Voronoi, library.Library
+    Bezier, Hull, Checkpoint = bezier.Bezier, hull.Hull, checkpoint.Checkpoint
+    crowded = {"num_checkpoints": 40, "radius_min": 0.0, "best_of": 2}
     wild = {"radial_jitter": 0.85, "angular_jitter": 0.45}
     t = np.linspace(0.0, 2.0 * np.pi, 37)[:-1]
     shapes = [np.c_[np.cos(t), a * np.sin(t)] for a in (0.3, 1.0, 3.0)]
@@ -88,6 +90,12 @@ def lane_cases():
         "voronoi_6": (voronoi.SPEC, Voronoi(layout="box", num_sites=6, num_anchors=6)),
         "voronoi_40": (voronoi.SPEC, Voronoi(layout="box", num_sites=40, num_anchors=40)),
         "library": (library.SPEC, Library(curves=shapes)),
+        "bezier": (bezier.SPEC, Bezier()),
+        "bezier_64": (bezier.SPEC, Bezier(min_corners=64, max_corners=64, rad=1.0)),
+        "hull": (hull.SPEC, Hull()),
+        "hull_64": (hull.SPEC, Hull(min_corners=60, max_corners=64, displacement=0.9)),
+        "checkpoint": (checkpoint.SPEC, Checkpoint()),
+        "checkpoint_40": (checkpoint.SPEC, Checkpoint(clip_loop=True, **crowded)),
     }
 
 
@@ -98,7 +106,7 @@ def lane_outputs(lanes):
         job = run_job(spec, settings, SEEDS[:24], lanes=lanes)
         found[f"{name}/curve"] = job.curve.numpy()
         found[f"{name}/count"] = job.curve_count.numpy()
-        for key in ("fallback", "choice"):
+        for key in ("fallback", "choice", "crossings"):
             if key in job.scratch:
                 found[f"{name}/{key}"] = job.scratch[key].numpy()
     return found

@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import warp as wp
 
 from track_gen.block import block_lane, block_launch, block_min, block_sum_int, block_sync
@@ -451,7 +452,17 @@ def _launches(settings: Checkpoint, job: CurveJob) -> list[wp.Launch]:
 
 
 def _typical_length(settings: Checkpoint) -> float:
-    return 8.0
+    """Fit to 1024 seeds of 3 to 64 checkpoints and of every knob's extremes."""
+    size = max(2.7 + 0.31 * settings.num_checkpoints, 5.0)
+    bays = 1.0 + 1.2 * max(0.33 - float(np.min(settings.radius_min)), 0.0)
+    # A car that steers late, or must pass checkpoints closely or hardly at all, swings wide.
+    swings = (
+        np.min(settings.turn_rate) < 0.2
+        or np.min(settings.steer_gain) < 0.3
+        or np.min(settings.lookahead) < 0.05
+        or np.max(settings.lookahead) > 0.5
+    )
+    return size * bays * (1.7 if swings else 1.0)
 
 
 SPEC = GeneratorSpec(
