@@ -47,6 +47,8 @@ class Stream(enum.IntEnum):
     GROWTH_OBSTACLES = 18
     GROWTH_DISTANCES = 19
     ELEVATION = 40
+    GATE_COUNT = 41
+    GATE_ORDER = 42
 
 
 _M0 = 0xD2511F53

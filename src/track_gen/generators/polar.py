@@ -26,7 +26,13 @@ from track_gen.generators.crossings import (
     build_boxes,
     mark_crossings,
 )
-from track_gen.generators.spec import CurveJob, GeneratorSettings, GeneratorSpec
+from track_gen.generators.spec import (
+    AnchorJob,
+    AnchorSource,
+    CurveJob,
+    GeneratorSettings,
+    GeneratorSpec,
+)
 from track_gen.geometry import catmull_rom_tangents, cos_sin, cross, hermite
 from track_gen.parameters import Knob, Range
 from track_gen.rng import Stream, draw_uniform
@@ -63,6 +69,54 @@ class Polar(GeneratorSettings):
         check_int("Polar.num_knots", self.num_knots, 4, 128)
 
 
+@wp.func
+def _draw_knot(
+    seed: int,
+    episode: int,
+    attempt: int,
+    i: int,
+    num_knots: int,
+    radial_jitter: float,
+    angular_jitter: float,
+) -> wp.vec2f:
+    """Knot ``i``: at its even angle and radius 1, each with its jitter."""
+    u = draw_uniform(seed, episode, wp.static(int(Stream.POLAR_KNOTS)), attempt, i)
+    turns = (float(i) + angular_jitter * (2.0 * u[0] - 1.0)) / float(num_knots)
+    radius = wp.max(1.0 + radial_jitter * (2.0 * u[1] - 1.0), 0.1)
+    return radius * cos_sin(wp.static(2.0 * math.pi) * turns)
+
+
+@wp.kernel
+def write_polar_anchors_kernel(
+    # In:
+    pending_in: wp.array[wp.bool],
+    seeds_in: wp.array[wp.int32],
+    episode_in: wp.array[wp.int32],
+    count_in: wp.array[wp.int32],
+    knobs_in: wp.array2d[wp.float32],
+    first_knob: int,
+    attempt: int,
+    # Out:
+    anchors_out: wp.array2d[wp.vec2f],
+):
+    """Draw the knots of an env, as many as asked for. Launch dim (E, lanes)."""
+    env, thread = wp.tid()
+    lane = block_lane(thread)
+    if not pending_in[env]:
+        return
+    count = count_in[env]
+    for i in range(lane, count, wp.block_dim()):
+        anchors_out[env, i] = _draw_knot(
+            seeds_in[env],
+            episode_in[env],
+            attempt,
+            i,
+            count,
+            knobs_in[env, first_knob],
+            knobs_in[env, first_knob + 1],
+        )
+
+
 @wp.kernel
 def write_polar_curve_kernel(
     # In:
@@ -94,12 +148,9 @@ def write_polar_curve_kernel(
     radial_jitter = knobs_in[env, first_knob]
     angular_jitter = knobs_in[env, first_knob + 1]
     for i in range(lane, num_knots, wp.block_dim()):
-        u = draw_uniform(
-            seeds_in[env], episode_in[env], wp.static(int(Stream.POLAR_KNOTS)), attempt, i
+        knots_out[env, i] = _draw_knot(
+            seeds_in[env], episode_in[env], attempt, i, num_knots, radial_jitter, angular_jitter
         )
-        turns = (float(i) + angular_jitter * (2.0 * u[0] - 1.0)) / float(num_knots)
-        radius = wp.max(1.0 + radial_jitter * (2.0 * u[1] - 1.0), 0.1)
-        knots_out[env, i] = radius * cos_sin(wp.static(2.0 * math.pi) * turns)
     block_sync()
     for i in range(lane, num_knots, wp.block_dim()):
         tangents_out[env, i] = catmull_rom_tangents(
@@ -205,6 +256,27 @@ def _launches(settings: Polar, job: CurveJob) -> list[wp.Launch]:
     ]
 
 
+def _anchor_launches(settings: Polar, job: AnchorJob) -> list[wp.Launch]:
+    return [
+        block_launch(
+            write_polar_anchors_kernel,
+            job.num_envs,
+            job.lanes,
+            inputs=[
+                job.pending,
+                job.seeds,
+                job.episode,
+                job.count,
+                job.knobs,
+                job.first_knob,
+                job.attempt,
+            ],
+            outputs=[job.anchors],
+            device=job.device,
+        )
+    ]
+
+
 def _typical_length(settings: Polar) -> float:
     """Upper fit to the 99.9 % lengths over the whole range of knots and jitters (see the tests)."""
     jitter = float(np.max(settings.radial_jitter))
@@ -218,4 +290,10 @@ SPEC = GeneratorSpec(
     curve_size=_curve_size,
     allocate=_allocate,
     typical_length=_typical_length,
+    anchors=AnchorSource(
+        launches=_anchor_launches,
+        count_range=lambda settings: (settings.num_knots, settings.num_knots),
+        allocate=lambda settings, max_count, num_envs, device: {},
+        angular=True,
+    ),
 )

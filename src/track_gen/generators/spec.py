@@ -12,7 +12,7 @@ import warp as wp
 from track_gen.checks import check_range
 from track_gen.parameters import Knob
 
-__all__ = ["CurveJob", "Fit", "GeneratorSettings", "GeneratorSpec"]
+__all__ = ["AnchorJob", "AnchorSource", "CurveJob", "Fit", "GeneratorSettings", "GeneratorSpec"]
 
 Fit: TypeAlias = Literal["box", "natural"]
 """How a curve gets its size; see ``GeneratorSpec.fit``."""
@@ -82,6 +82,59 @@ class CurveJob:
         return self.pending.shape[0]
 
 
+@dataclass
+class AnchorJob:
+    """What the launch of a family's anchors reads and writes, for a range of rows and one attempt.
+
+    For every env with ``pending`` true a family writes ``count`` points, at any position and in
+    units of scale 1: the points that its curve would be drawn through.
+    """
+
+    seeds: wp.array
+    """Seeds, int32, shape [E]."""
+    episode: wp.array
+    """Episode counters, int32, shape [E]."""
+    pending: wp.array
+    """Envs to work on, bool, shape [E]."""
+    knobs: wp.array
+    """Drawn knobs, float32, shape [E, P]; the family's start at ``first_knob``."""
+    count: wp.array
+    """Anchors of each env, int32, shape [E], 0 or in [3, max_count]."""
+    max_count: int
+    """Largest count of the batch."""
+    attempt: int
+    """Attempt, from 0; part of the counter of every draw."""
+    anchors: wp.array
+    """Output: anchors in the order of drawing, vec2f, shape [E, >= max_count]."""
+    scratch: dict[str, wp.array]
+    """Arrays as ``AnchorSource.allocate`` made them, first dimension E."""
+    first_knob: int
+    """Column of the family's first knob in ``knobs``."""
+    lanes: int
+    """Block size."""
+    device: wp.Device
+    """Device of all arrays."""
+
+    @property
+    def num_envs(self) -> int:
+        """Rows of this job."""
+        return self.pending.shape[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AnchorSource:
+    """The anchors of a family without its curve."""
+
+    launches: Callable[[Any, AnchorJob], list[wp.Launch]]
+    """Prepare the launches that write ``job.anchors`` for the settings; runs nothing."""
+    count_range: Callable[[Any], tuple[int, int]]
+    """Fewest and most anchors of the settings, drawn uniformly."""
+    allocate: Callable[[Any, int, int, wp.Device], dict[str, wp.array]]
+    """Allocate the scratch: (settings, max_count, num_envs, device) to arrays with E rows."""
+    angular: bool
+    """Whether anchors are drawn in angular order around the origin."""
+
+
 def _no_scratch(settings: Any, num_envs: int, device: wp.Device) -> dict[str, wp.array]:
     return {}
 
@@ -107,6 +160,8 @@ class GeneratorSpec:
     """Allocate the family's scratch: (settings, num_envs, device) to arrays with E rows."""
     typical_length: Callable[[Any], float] = lambda settings: 8.0
     """Length at scale 1 that 99.9 % of the tracks do not exceed; sizes ``N_max`` warnings."""
+    anchors: AnchorSource | None = None
+    """The anchors alone, for gate courses; None if the family has none."""
     seed_version: int = 1
     """Raised when the track of a seed changes on purpose; guarded by golden hashes in the tests."""
 
@@ -114,7 +169,9 @@ class GeneratorSpec:
         fields = {field.name for field in dataclasses.fields(self.settings)}
         missing = [knob.name for knob in self.settings.knobs if knob.name not in fields]
         if missing:
-            raise ValueError(f"GeneratorSpec {self.name!r}: knobs without a settings field: {missing}")
+            raise ValueError(
+                f"GeneratorSpec {self.name!r}: knobs without a settings field: {missing}"
+            )
 
     def fit_of(self, settings: Any) -> Fit:
         """How the curves of these settings get their size: "box" or "natural"."""
