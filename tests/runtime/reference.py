@@ -123,3 +123,30 @@ def place(track: dict, env: np.ndarray, s: np.ndarray, n: np.ndarray) -> np.ndar
         out[k] = (1 - t) * track["center"][e, i] + t * track["center"][e, j]
         out[k] += n[k] * normal / np.linalg.norm(normal)
     return out
+
+
+def corners(p: np.ndarray, heading: float, box: tuple, offset: float = 0.0) -> np.ndarray:
+    """Corners of a box, shape [4, 2]."""
+    x = np.array([np.cos(heading), np.sin(heading)])
+    y = np.array([-x[1], x[0]])
+    c = p + offset * x
+    a, b = 0.5 * box[0] * x, 0.5 * box[1] * y
+    return np.array([c + a + b, c - a + b, c - a - b, c + a - b])
+
+
+def box_clearance(of: Road, p: np.ndarray, heading: float, box: tuple, offset=0.0) -> float:
+    """Signed clearance of a box, as the collision checker defines it."""
+    at = corners(p, heading, box, offset)
+    shape = shapely.Polygon(at)
+    lines = shapely.MultiLineString([of.left.ring.coords, of.right.ring.coords])
+    gap = shape.distance(lines)
+    lowest = of.clearance(at).min()
+    if gap > 0.0 and lowest >= 0.0:
+        return gap
+    if lowest < 0.0:
+        return lowest
+    points = np.concatenate([of.left.points, of.right.points])
+    within = points[shapely.contains_xy(shape, points[:, 0], points[:, 1])]
+    if not len(within):
+        return 0.0
+    return -shapely.distance(shape.exterior, shapely.points(within)).max()

@@ -24,6 +24,7 @@ __all__ = [
     "RIGHT",
     "TrackView",
     "border_distance",
+    "border_vertex",
     "curvature_at",
     "find_segment",
     "frenet_heading_error",
@@ -441,7 +442,7 @@ def nearest_on_border(view: TrackView, env: int, side: int, p: wp.vec3f, start: 
 
 
 @wp.func
-def border_point(view: TrackView, env: int, side: int, i: int) -> wp.vec3f:
+def border_vertex(view: TrackView, env: int, side: int, i: int) -> wp.vec3f:
     """Point ``i`` of the border at a ``side``."""
     if (side == wp.static(LEFT)) == (view.winding[env] >= 0):
         return view.inner[env, i]
