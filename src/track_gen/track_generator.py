@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
 from collections.abc import Sequence
@@ -228,6 +229,7 @@ class _PipelineBuilder:
                     self.validity_config,
                     lanes,
                     device,
+                    math.inf if self.elevation_config is None else self.elevation_config.max_grade,
                 )
             )
             attempts.append(launches)

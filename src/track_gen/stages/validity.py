@@ -10,6 +10,7 @@ Sums over points are fixed-point integers, so they do not depend on the order of
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import warp as wp
@@ -50,6 +51,7 @@ _NONFINITE = int(TrackStatus.NONFINITE)
 _CURVATURE = int(TrackStatus.CURVATURE)
 _SEPARATION = int(TrackStatus.SEPARATION)
 _BORDER = int(TrackStatus.BORDER)
+_GRADE = int(TrackStatus.GRADE)
 _OVERFLOW = int(TrackStatus.OVERFLOW)
 _PARAMETER = int(TrackStatus.PARAMETER)
 _TOO_SHORT = int(TrackStatus.TOO_SHORT)
@@ -90,6 +92,13 @@ def _units(value: float, limit: float) -> int:
 @wp.func
 def _finite(p: wp.vec3f) -> bool:
     return wp.isfinite(p[0]) and wp.isfinite(p[1]) and wp.isfinite(p[2])
+
+
+@wp.func
+def _steep(a: wp.vec3f, b: wp.vec3f, max_grade: float, rounding: float) -> bool:
+    """Whether the edge ``a .. b`` rises more than ``max_grade`` times its plan length."""
+    slack = rounding + 4.8e-7 * wp.abs(a[2])
+    return wp.abs(b[2] - a[2]) > max_grade * wp.length(planar(b) - planar(a)) + slack
 
 
 @wp.func
@@ -153,6 +162,7 @@ def check_validity_kernel(
     area_tolerance: float,
     area_tolerance_spacing: float,
     turning_tolerance: float,
+    max_grade: float,
     # In and out:
     pending: wp.array[wp.bool],
     status: wp.array[wp.int32],
@@ -251,6 +261,15 @@ def check_validity_kernel(
             offset = (-winding * half_width) * normal
             if wp.length(o0 - c0 - offset) > slack or wp.length(n0 - c0 + offset) > slack:
                 flags |= wp.static(_BORDER)
+
+            if max_grade < wp.inf:
+                rounding = 1.0e-6 * max_grade * length
+                if (
+                    _steep(center_in[env, i], center_in[env, j], max_grade, rounding)
+                    or _steep(outer_in[env, i], outer_in[env, j], max_grade, rounding)
+                    or _steep(inner_in[env, i], inner_in[env, j], max_grade, rounding)
+                ):
+                    flags |= wp.static(_GRADE)
 
             change = 0.5 * ((o1 - n1) - (o0 - n0))
             bend = wp.length(change)
@@ -384,13 +403,14 @@ def check_validity(
     config: ValidityConfig,
     lanes: int,
     device: wp.Device,
+    max_grade: float = math.inf,
 ) -> wp.Launch:
     """Prepare the launch that judges the published road of every pending env; runs nothing.
 
     An env whose ``status`` is already set by an earlier stage keeps it and is not measured.
 
     Args:
-        center: Centreline, vec3f, shape [E, N_max]; only x and y count, z must be finite.
+        center: Centreline, vec3f, shape [E, N_max]; z, finite, counts for the grade only.
         outer: Border that encloses the other, vec3f, shape [E, N_max].
         inner: The other border, vec3f, shape [E, N_max].
         count: Points, int32, shape [E].
@@ -403,6 +423,7 @@ def check_validity(
         config: Tolerances.
         lanes: Block size.
         device: Device of all arrays.
+        max_grade: Largest rise over plan distance of the three lines; infinite for a flat road.
     """
     return block_launch(
         check_validity_kernel,
@@ -411,7 +432,7 @@ def check_validity(
         inputs=[
             center, outer, inner, count, half_width, center.shape[1], attempt,
             config.width_tolerance, config.area_tolerance, config.area_tolerance_spacing,
-            config.turning_tolerance, pending, status,
+            config.turning_tolerance, max_grade, pending, status,
         ],
         outputs=[valid, attempts],
         device=device,
