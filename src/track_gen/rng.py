@@ -49,6 +49,7 @@ class Stream(enum.IntEnum):
     ELEVATION = 40
     GATE_COUNT = 41
     GATE_ORDER = 42
+    SPAWN = 60
 
 
 _M0 = 0xD2511F53
