@@ -26,7 +26,7 @@ from track_gen.generators.corners import (
     sort_by_angle,
 )
 from track_gen.generators.crossings import box_arrays
-from track_gen.generators.spec import CurveJob, GeneratorSpec
+from track_gen.generators.spec import AnchorJob, AnchorSource, CurveJob, GeneratorSpec
 from track_gen.parameters import Knob, Range
 from track_gen.rng import Stream
 
@@ -143,6 +143,42 @@ def bezier_kernel(
         fallback_out[env] = fallback
 
 
+@wp.kernel
+def bezier_anchors_kernel(
+    # In:
+    seeds_in: wp.array[wp.int32],
+    episode_in: wp.array[wp.int32],
+    pending_in: wp.array[wp.bool],
+    count_in: wp.array[wp.int32],
+    knobs_in: wp.array2d[wp.float32],
+    first_knob: int,
+    attempt: int,
+    side: float,
+    focus: float,
+    # Out:
+    anchors_out: wp.array2d[wp.vec2f],
+):
+    """Draw the corners of an env, as many as asked for. Launch dim (E, lanes)."""
+    env, thread = wp.tid()
+    lane = block_lane(thread)
+    if not pending_in[env]:
+        return
+    place_corners(
+        seeds_in[env],
+        episode_in[env],
+        wp.static(int(Stream.BEZIER_CORNERS)),
+        attempt,
+        count_in[env],
+        count_in[env],
+        knobs_in[env, first_knob],
+        side,
+        focus,
+        env,
+        lane,
+        anchors_out,
+    )
+
+
 def _samples(settings: Bezier) -> int:
     """Points per edge: dense enough for a half width of 0.01, fewer on the short edges of many."""
     return 64 if settings.max_corners <= 16 else 32
@@ -189,6 +225,29 @@ def _launches(settings: Bezier, job: CurveJob) -> list[wp.Launch]:
     ]
 
 
+def _anchor_launches(settings: Bezier, job: AnchorJob) -> list[wp.Launch]:
+    return [
+        block_launch(
+            bezier_anchors_kernel,
+            job.num_envs,
+            job.lanes,
+            inputs=[
+                job.seeds,
+                job.episode,
+                job.pending,
+                job.count,
+                job.knobs,
+                job.first_knob,
+                job.attempt,
+                settings.side,
+                settings.focus,
+            ],
+            outputs=[job.anchors],
+            device=job.device,
+        )
+    ]
+
+
 def _typical_length(settings: Bezier) -> float:
     """Fit to 2048 seeds of 3 to 64 corners and of handles from 0 to 1."""
     handle = min(np.max(settings.rad), np.max(settings.handle_clamp))
@@ -204,4 +263,10 @@ SPEC = GeneratorSpec(
     fit="natural",
     allocate=_allocate,
     typical_length=_typical_length,
+    anchors=AnchorSource(
+        launches=_anchor_launches,
+        count_range=lambda settings: (settings.min_corners, settings.max_corners),
+        allocate=lambda settings, max_count, num_envs, device: {},
+        angular=False,
+    ),
 )

@@ -28,7 +28,13 @@ from track_gen.generators.crossings import (
     build_boxes,
     mark_crossings,
 )
-from track_gen.generators.spec import CurveJob, GeneratorSettings, GeneratorSpec
+from track_gen.generators.spec import (
+    AnchorJob,
+    AnchorSource,
+    CurveJob,
+    GeneratorSettings,
+    GeneratorSpec,
+)
 from track_gen.geometry import catmull_rom, cos_sin, cross, segments_meet
 from track_gen.parameters import Knob, Range
 from track_gen.rng import Stream, draw_uniform
@@ -404,6 +410,43 @@ def checkpoint_kernel(
         crossings_out[env] = fewest
 
 
+@wp.kernel
+def checkpoint_anchors_kernel(
+    # In:
+    seeds_in: wp.array[wp.int32],
+    episode_in: wp.array[wp.int32],
+    pending_in: wp.array[wp.bool],
+    count_in: wp.array[wp.int32],
+    knobs_in: wp.array2d[wp.float32],
+    first_knob: int,
+    attempt: int,
+    # Scratch:
+    polar: wp.array2d[wp.vec2f],
+    # Out:
+    anchors_out: wp.array2d[wp.vec2f],
+):
+    """Place the checkpoints of an env, as many as asked for. Launch dim (E, lanes)."""
+    env, thread = wp.tid()
+    lane = block_lane(thread)
+    if not pending_in[env]:
+        return
+    if count_in[env] < 3:
+        return
+    _place_checkpoints(
+        seeds_in[env],
+        episode_in[env],
+        attempt,
+        0,
+        count_in[env],
+        knobs_in[env, first_knob],
+        knobs_in[env, first_knob + 1],
+        env,
+        lane,
+        polar,
+        anchors_out,
+    )
+
+
 def _allocate(settings: Checkpoint, num_envs: int, device: wp.Device) -> dict[str, wp.array]:
     count = settings.num_checkpoints
     return {
@@ -451,6 +494,34 @@ def _launches(settings: Checkpoint, job: CurveJob) -> list[wp.Launch]:
     ]
 
 
+def _allocate_anchors(
+    settings: Checkpoint, max_count: int, num_envs: int, device: wp.Device
+) -> dict[str, wp.array]:
+    return {"polar": wp.empty((num_envs, max_count), dtype=wp.vec2f, device=device)}
+
+
+def _anchor_launches(settings: Checkpoint, job: AnchorJob) -> list[wp.Launch]:
+    return [
+        block_launch(
+            checkpoint_anchors_kernel,
+            job.num_envs,
+            job.lanes,
+            inputs=[
+                job.seeds,
+                job.episode,
+                job.pending,
+                job.count,
+                job.knobs,
+                job.first_knob,
+                job.attempt,
+                job.scratch["polar"],
+            ],
+            outputs=[job.anchors],
+            device=job.device,
+        )
+    ]
+
+
 def _typical_length(settings: Checkpoint) -> float:
     """Fit to 1024 seeds of 3 to 64 checkpoints and of every knob's extremes."""
     size = max(2.7 + 0.31 * settings.num_checkpoints, 5.0)
@@ -472,4 +543,10 @@ SPEC = GeneratorSpec(
     curve_size=lambda settings: _STEPS * _REFINE,
     allocate=_allocate,
     typical_length=_typical_length,
+    anchors=AnchorSource(
+        launches=_anchor_launches,
+        count_range=lambda settings: (settings.num_checkpoints, settings.num_checkpoints),
+        allocate=_allocate_anchors,
+        angular=True,
+    ),
 )

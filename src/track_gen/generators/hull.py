@@ -26,7 +26,7 @@ from track_gen.generators.corners import (
     sort_by_angle,
 )
 from track_gen.generators.crossings import box_arrays
-from track_gen.generators.spec import CurveJob, GeneratorSpec
+from track_gen.generators.spec import AnchorJob, AnchorSource, CurveJob, GeneratorSpec
 from track_gen.geometry import chord_knot
 from track_gen.parameters import Knob, Range
 from track_gen.rng import Stream, draw_uniform
@@ -50,6 +50,24 @@ class Hull(CornerSettings):
     displacement: Range = 0.15
     """Largest radial shift of an edge midpoint, as a fraction of its distance from the centroid of
     the corners, in [0, 0.9]."""
+
+
+@wp.func
+def _draw_midpoint(
+    seed: int,
+    episode: int,
+    attempt: int,
+    corners: wp.array2d[wp.vec2f],
+    centroid: wp.vec2f,
+    displacement: float,
+    env: int,
+    i: int,
+    corner_count: int,
+) -> wp.vec2f:
+    """Middle of the edge that starts at corner ``i``, shifted along its ray."""
+    middle = 0.5 * (corners[env, i] + corners[env, (i + 1) % corner_count])
+    u = draw_uniform(seed, episode, wp.static(int(Stream.HULL_DISPLACEMENT)), attempt, i)
+    return middle + (2.0 * u[0] - 1.0) * displacement * (middle - centroid)
 
 
 @wp.kernel
@@ -107,11 +125,10 @@ def hull_kernel(
     block_sync()
     centroid = sort_by_angle(placed, bearing, corners, env, lane, corner_count)
     for i in range(lane, corner_count, wp.block_dim()):
-        here = corners[env, i]
-        middle = 0.5 * (here + corners[env, (i + 1) % corner_count])
-        u = draw_uniform(seed, episode, wp.static(int(Stream.HULL_DISPLACEMENT)), attempt, i)
-        vertices[env, 2 * i] = here
-        vertices[env, 2 * i + 1] = middle + (2.0 * u[0] - 1.0) * displacement * (middle - centroid)
+        vertices[env, 2 * i] = corners[env, i]
+        vertices[env, 2 * i + 1] = _draw_midpoint(
+            seed, episode, attempt, corners, centroid, displacement, env, i, corner_count
+        )
     block_sync()
     count = 2 * corner_count
     for i in range(lane, count, wp.block_dim()):
@@ -143,6 +160,69 @@ def hull_kernel(
     if lane == 0:
         curve_count_out[env] = count * wp.static(_SAMPLES)
         fallback_out[env] = fallback
+
+
+@wp.kernel
+def hull_anchors_kernel(
+    # In:
+    seeds_in: wp.array[wp.int32],
+    episode_in: wp.array[wp.int32],
+    pending_in: wp.array[wp.bool],
+    count_in: wp.array[wp.int32],
+    knobs_in: wp.array2d[wp.float32],
+    first_knob: int,
+    attempt: int,
+    side: float,
+    focus: float,
+    # Scratch:
+    placed: wp.array2d[wp.vec2f],
+    bearing: wp.array2d[wp.float32],
+    corners: wp.array2d[wp.vec2f],
+    # Out:
+    anchors_out: wp.array2d[wp.vec2f],
+):
+    """Draw corners, at least 3, then displaced midpoints up to the count. Launch dim (E, lanes)."""
+    env, thread = wp.tid()
+    lane = block_lane(thread)
+    if not pending_in[env]:
+        return
+    seed = seeds_in[env]
+    episode = episode_in[env]
+    count = count_in[env]
+    if count < 3:
+        return
+    corner_count = wp.max((count + 1) // 2, 3)
+    place_corners(
+        seed,
+        episode,
+        wp.static(int(Stream.HULL_CORNERS)),
+        attempt,
+        corner_count,
+        corner_count,
+        knobs_in[env, first_knob],
+        side,
+        focus,
+        env,
+        lane,
+        placed,
+    )
+    block_sync()
+    centroid = sort_by_angle(placed, bearing, corners, env, lane, corner_count)
+    for i in range(lane, count, wp.block_dim()):
+        if i < corner_count:
+            anchors_out[env, i] = placed[env, i]
+        else:
+            anchors_out[env, i] = _draw_midpoint(
+                seed,
+                episode,
+                attempt,
+                corners,
+                centroid,
+                knobs_in[env, first_knob + 1],
+                env,
+                i - corner_count,
+                corner_count,
+            )
 
 
 def _curve_size(settings: Hull) -> int:
@@ -186,6 +266,30 @@ def _launches(settings: Hull, job: CurveJob) -> list[wp.Launch]:
     ]
 
 
+def _anchor_launches(settings: Hull, job: AnchorJob) -> list[wp.Launch]:
+    return [
+        block_launch(
+            hull_anchors_kernel,
+            job.num_envs,
+            job.lanes,
+            inputs=[
+                job.seeds,
+                job.episode,
+                job.pending,
+                job.count,
+                job.knobs,
+                job.first_knob,
+                job.attempt,
+                settings.side,
+                settings.focus,
+                *(job.scratch[name] for name in ("placed", "bearing", "corners")),
+            ],
+            outputs=[job.anchors],
+            device=job.device,
+        )
+    ]
+
+
 def _typical_length(settings: Hull) -> float:
     """Fit to 2048 seeds of 3 to 64 corners and of displacements from 0 to 0.9."""
     growth = 0.42 + 0.0095 * settings.max_corners
@@ -201,4 +305,12 @@ SPEC = GeneratorSpec(
     fit="natural",
     allocate=_allocate,
     typical_length=_typical_length,
+    anchors=AnchorSource(
+        launches=_anchor_launches,
+        count_range=lambda settings: (2 * settings.min_corners, 2 * settings.max_corners),
+        allocate=lambda settings, max_count, num_envs, device: allocate_corners(
+            num_envs, max_count, device
+        ),
+        angular=False,
+    ),
 )

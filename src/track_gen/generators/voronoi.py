@@ -24,7 +24,13 @@ from track_gen.generators.crossings import (
     build_boxes,
     mark_crossings,
 )
-from track_gen.generators.spec import CurveJob, GeneratorSettings, GeneratorSpec
+from track_gen.generators.spec import (
+    AnchorJob,
+    AnchorSource,
+    CurveJob,
+    GeneratorSettings,
+    GeneratorSpec,
+)
 from track_gen.geometry import catmull_rom_tangents, cos_sin, cross, hermite, segments_meet
 from track_gen.parameters import Knob, Range
 from track_gen.rng import Stream, draw_int, draw_uniform, draw_words, unit_float
@@ -121,6 +127,140 @@ def _draw_site(
     return wp.vec2f(u2, _annulus_radius(u3))
 
 
+@wp.func
+def _take_sites(
+    seed: int,
+    episode: int,
+    attempt: int,
+    layout: int,
+    gain: float,
+    variation: float,
+    jitter: float,
+    num_anchors: int,
+    env: int,
+    lane: int,
+    clusters: wp.array2d[wp.vec2f],
+    sites: wp.array2d[wp.vec2f],
+    wanted_sites: wp.array2d[wp.vec2f],
+    taken: wp.array2d[wp.vec2f],
+    anchors: wp.array2d[wp.vec2f],
+):
+    """Draw sites, let each anchor take its own, and order these by angle; ends with a barrier."""
+    stream = wp.static(int(Stream.VORONOI_ANCHORS))
+    two_pi = wp.static(2.0 * math.pi)
+    num_sites = sites.shape[1]
+    first = draw_uniform(seed, episode, stream, attempt, 0)
+    second = draw_uniform(seed, episode, stream, attempt, 1)
+
+    if layout == wp.static(_CLUSTERED):
+        for c in range(lane, wp.static(_CLUSTERS), wp.block_dim()):
+            u = draw_uniform(seed, episode, stream, attempt, wp.static(_FIRST_CLUSTER_DRAW) + c)
+            ring = (0.24 + 0.10 * second[2]) * wp.static(_SIDE) * (0.82 + 0.30 * u[0])
+            angle = two_pi * (second[1] + float(c) * wp.static(1.0 / _CLUSTERS))
+            clusters[env, c] = ring * cos_sin(angle)
+        block_sync()
+
+    for s in range(lane, num_sites, wp.block_dim()):
+        sites[env, s] = _draw_site(seed, episode, attempt, s, layout, clusters[env])
+
+    amplitude = wp.clamp(variation * gain, 0.0, 0.85)
+    for i in range(lane, num_anchors, wp.block_dim()):
+        u = draw_uniform(seed, episode, stream, attempt, wp.static(_FIRST_ANCHOR_DRAW) + i)
+        turns = first[0] + float(i) / float(num_anchors) + jitter * (2.0 * u[0] - 1.0) / two_pi
+        turns = turns - wp.floor(turns)
+        t = two_pi * turns
+        wave = (
+            0.62 * cos_sin(2.0 * t + two_pi * first[1])[1]
+            + 0.44 * cos_sin(3.0 * t + two_pi * first[2])[0]
+            + 0.26 * cos_sin(5.0 * t + two_pi * first[3])[1]
+            + 0.18 * cos_sin(7.0 * t + two_pi * second[0])[0]
+        ) / 1.5
+        radius = wp.clamp(
+            wp.static(0.34 * _SIDE) * (1.0 + amplitude * wave),
+            wp.static(0.16 * _SIDE),
+            wp.static(_OUTER),
+        )
+        wanted_sites[env, i] = wp.vec2f(turns, radius)
+    block_sync()
+
+    # A lane reads and marks its own sites only, so the choice needs no barrier of its own.
+    per_turn = float(num_anchors)
+    per_radius = wp.static(1.0 / (0.13 * _SIDE))
+    for i in range(num_anchors):
+        wanted = wanted_sites[env, i]
+        best = float(4.0e9)
+        best_site = int(0x7FFFFFFF)
+        for s in range(lane, num_sites, wp.block_dim()):
+            site = sites[env, s]
+            turns = wp.abs(site[0] - wanted[0])
+            turns = wp.min(turns, 1.0 - turns)
+            cost = turns * per_turn + wp.abs(site[1] - wanted[1]) * per_radius
+            if cost < best:
+                best = cost
+                best_site = s
+        best_site = block_argmin(best, best_site)
+        if best_site < num_sites and best_site % wp.block_dim() == lane:
+            taken[env, i] = sites[env, best_site]
+            sites[env, best_site] = wp.vec2f(0.0, wp.static(_USED))
+    block_sync()
+
+    for i in range(lane, num_anchors, wp.block_dim()):
+        site = taken[env, i]
+        rank = int(0)
+        for k in range(num_anchors):
+            other = taken[env, k]
+            if other[0] < site[0] or (other[0] == site[0] and k < i):
+                rank += 1
+        anchors[env, rank] = site[1] * cos_sin(two_pi * site[0])
+    block_sync()
+
+
+@wp.kernel
+def write_voronoi_anchors_kernel(
+    # In:
+    pending_in: wp.array[wp.bool],
+    seeds_in: wp.array[wp.int32],
+    episode_in: wp.array[wp.int32],
+    count_in: wp.array[wp.int32],
+    knobs_in: wp.array2d[wp.float32],
+    first_knob: int,
+    attempt: int,
+    layout: int,
+    gain: float,
+    # Scratch:
+    clusters: wp.array2d[wp.vec2f],
+    sites: wp.array2d[wp.vec2f],
+    wanted: wp.array2d[wp.vec2f],
+    taken: wp.array2d[wp.vec2f],
+    # Out:
+    anchors_out: wp.array2d[wp.vec2f],
+):
+    """Write the sites that the loop visits, as many as asked for. Launch dim (E, lanes)."""
+    env, thread = wp.tid()
+    lane = block_lane(thread)
+    if not pending_in[env]:
+        return
+    if count_in[env] < 3:
+        return
+    _take_sites(
+        seeds_in[env],
+        episode_in[env],
+        attempt,
+        layout,
+        gain,
+        knobs_in[env, first_knob],
+        knobs_in[env, first_knob + 1],
+        count_in[env],
+        env,
+        lane,
+        clusters,
+        sites,
+        wanted,
+        taken,
+        anchors_out,
+    )
+
+
 @wp.kernel
 def write_voronoi_curve_kernel(
     # In:
@@ -153,78 +293,25 @@ def write_voronoi_curve_kernel(
     lane = block_lane(thread)
     if not pending_in[env]:
         return
-    seed = seeds_in[env]
-    episode = episode_in[env]
-    stream = wp.static(int(Stream.VORONOI_ANCHORS))
-    two_pi = wp.static(2.0 * math.pi)
-    num_sites = sites_out.shape[1]
     num_anchors = anchors_out.shape[1]
     num_knots = 2 * num_anchors
-    first = draw_uniform(seed, episode, stream, attempt, 0)
-    second = draw_uniform(seed, episode, stream, attempt, 1)
-
-    if layout == wp.static(_CLUSTERED):
-        for c in range(lane, wp.static(_CLUSTERS), wp.block_dim()):
-            u = draw_uniform(seed, episode, stream, attempt, wp.static(_FIRST_CLUSTER_DRAW) + c)
-            ring = (0.24 + 0.10 * second[2]) * wp.static(_SIDE) * (0.82 + 0.30 * u[0])
-            angle = two_pi * (second[1] + float(c) * wp.static(1.0 / _CLUSTERS))
-            clusters_out[env, c] = ring * cos_sin(angle)
-        block_sync()
-
-    for s in range(lane, num_sites, wp.block_dim()):
-        sites_out[env, s] = _draw_site(seed, episode, attempt, s, layout, clusters_out[env])
-
-    amplitude = wp.clamp(knobs_in[env, first_knob] * gain, 0.0, 0.85)
-    jitter = knobs_in[env, first_knob + 1]
-    for i in range(lane, num_anchors, wp.block_dim()):
-        u = draw_uniform(seed, episode, stream, attempt, wp.static(_FIRST_ANCHOR_DRAW) + i)
-        turns = first[0] + float(i) / float(num_anchors) + jitter * (2.0 * u[0] - 1.0) / two_pi
-        turns = turns - wp.floor(turns)
-        t = two_pi * turns
-        wave = (
-            0.62 * cos_sin(2.0 * t + two_pi * first[1])[1]
-            + 0.44 * cos_sin(3.0 * t + two_pi * first[2])[0]
-            + 0.26 * cos_sin(5.0 * t + two_pi * first[3])[1]
-            + 0.18 * cos_sin(7.0 * t + two_pi * second[0])[0]
-        ) / 1.5
-        radius = wp.clamp(
-            wp.static(0.34 * _SIDE) * (1.0 + amplitude * wave),
-            wp.static(0.16 * _SIDE),
-            wp.static(_OUTER),
-        )
-        wanted_out[env, i] = wp.vec2f(turns, radius)
-    block_sync()
-
-    # A lane reads and marks its own sites only, so the choice needs no barrier of its own.
-    per_turn = float(num_anchors)
-    per_radius = wp.static(1.0 / (0.13 * _SIDE))
-    for i in range(num_anchors):
-        wanted = wanted_out[env, i]
-        best = float(4.0e9)
-        best_site = int(0x7FFFFFFF)
-        for s in range(lane, num_sites, wp.block_dim()):
-            site = sites_out[env, s]
-            turns = wp.abs(site[0] - wanted[0])
-            turns = wp.min(turns, 1.0 - turns)
-            cost = turns * per_turn + wp.abs(site[1] - wanted[1]) * per_radius
-            if cost < best:
-                best = cost
-                best_site = s
-        best_site = block_argmin(best, best_site)
-        if best_site < num_sites and best_site % wp.block_dim() == lane:
-            taken_out[env, i] = sites_out[env, best_site]
-            sites_out[env, best_site] = wp.vec2f(0.0, wp.static(_USED))
-    block_sync()
-
-    for i in range(lane, num_anchors, wp.block_dim()):
-        site = taken_out[env, i]
-        rank = int(0)
-        for k in range(num_anchors):
-            other = taken_out[env, k]
-            if other[0] < site[0] or (other[0] == site[0] and k < i):
-                rank += 1
-        anchors_out[env, rank] = site[1] * cos_sin(two_pi * site[0])
-    block_sync()
+    _take_sites(
+        seeds_in[env],
+        episode_in[env],
+        attempt,
+        layout,
+        gain,
+        knobs_in[env, first_knob],
+        knobs_in[env, first_knob + 1],
+        num_anchors,
+        env,
+        lane,
+        clusters_out,
+        sites_out,
+        wanted_out,
+        taken_out,
+        anchors_out,
+    )
 
     # All sites may lie on one side of the centre: the order by angle can then run clockwise.
     area = float(0.0)
@@ -363,6 +450,46 @@ def _launches(settings: Voronoi, job: CurveJob) -> list[wp.Launch]:
     ]
 
 
+def _allocate_anchors(
+    settings: Voronoi, max_count: int, num_envs: int, device: wp.Device
+) -> dict[str, wp.array]:
+    sizes = {
+        "clusters": _CLUSTERS,
+        "sites": settings.num_sites,
+        "wanted": max_count,
+        "taken": max_count,
+    }
+    return {
+        name: wp.zeros((num_envs, size), dtype=wp.vec2f, device=device)
+        for name, size in sizes.items()
+    }
+
+
+def _anchor_launches(settings: Voronoi, job: AnchorJob) -> list[wp.Launch]:
+    layout = LAYOUTS.index(settings.layout)
+    return [
+        block_launch(
+            write_voronoi_anchors_kernel,
+            job.num_envs,
+            job.lanes,
+            inputs=[
+                job.pending,
+                job.seeds,
+                job.episode,
+                job.count,
+                job.knobs,
+                job.first_knob,
+                job.attempt,
+                layout,
+                _VARIATION_GAIN[layout],
+                *(job.scratch[name] for name in ("clusters", "sites", "wanted", "taken")),
+            ],
+            outputs=[job.anchors],
+            device=job.device,
+        )
+    ]
+
+
 def _typical_length(settings: Voronoi) -> float:
     """Upper fit to the 99.9 % lengths of all layouts; loops zigzag if they visit most sites."""
     share = min(1.0, 1.8 * settings.num_anchors / settings.num_sites)
@@ -376,4 +503,10 @@ SPEC = GeneratorSpec(
     curve_size=_curve_size,
     allocate=_allocate,
     typical_length=_typical_length,
+    anchors=AnchorSource(
+        launches=_anchor_launches,
+        count_range=lambda settings: (settings.num_anchors, settings.num_anchors),
+        allocate=_allocate_anchors,
+        angular=True,
+    ),
 )
