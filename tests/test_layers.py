@@ -21,8 +21,8 @@ FAMILIES = (
 ROWS = (
     ("checks", "status"),
     ("block", "rng", "geometry"),
-    ("polyline", "parameters", "elevation"),
-    ("batch",),
+    ("polyline", "parameters", "elevation", "flight_line", "gate_rules"),
+    ("batch", "gate_batch", "report"),
     ("generators.spec",),
     ("generators.crossings",),
     ("generators.corners", "generators.growth"),
@@ -31,13 +31,16 @@ ROWS = (
     (
         "stages",
         "stages.elevation",
+        "stages.gate_layout",
+        "stages.gate_order",
+        "stages.gate_validity",
         "stages.gates",
         "stages.inflate",
         "stages.relax",
         "stages.resample",
         "stages.validity",
     ),
-    ("config",),
+    ("config", "gate_config"),
     ("executor", "height_field"),
     ("track_generator", "gate_generator"),
     ("",),  # the package itself: public names only

@@ -26,9 +26,16 @@ from track_gen.gate_rules import GateRules, GateSizes, bounding_box, gate_sizes
 from track_gen.geometry import cos_sin, cross, left_of, turn_angle
 from track_gen.polyline import next_index, previous_index
 
-__all__ = ["GateLayoutScratch", "relax_gates"]
+__all__ = ["FREE_STAGES", "RESORT_STAGES", "RING_STAGES", "GateLayoutScratch", "relax_gates"]
 
 wp.set_module_options({"enable_backward": False, "default_grid_stride": False})
+
+FREE_STAGES = 4
+"""Orders that a free course tries: its own, then reshuffled ones on more room."""
+RESORT_STAGES = 3
+"""Stages of a free course in angular order, its last resort."""
+RING_STAGES = 4
+"""Blends towards a regular polygon that an angular course tries."""
 
 _FAIR_SWEEPS = 40
 _RELAX_SWEEPS = 80

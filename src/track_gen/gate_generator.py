@@ -1,0 +1,460 @@
+"""The facade of gate courses: where families and the stages of a course meet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from track_gen.batch import overlay_rows, row_slice
+from track_gen.checks import as_device_mask, check_bool, check_device
+from track_gen.elevation import make_profile
+from track_gen.executor import Executor, Pipeline, recording_here, usable_cores
+from track_gen.gate_batch import GateSequence
+from track_gen.gate_config import GateGenConfig
+from track_gen.generators.spec import AnchorJob
+from track_gen.parameters import ParameterTable, draw_knobs
+from track_gen.report import GenerationReport
+from track_gen.rng import PerEnvSeededRNG
+from track_gen.stages.gate_layout import (
+    FREE_STAGES,
+    RESORT_STAGES,
+    RING_STAGES,
+    GateLayoutScratch,
+    relax_gates,
+)
+from track_gen.stages.gate_order import (
+    ANGULAR,
+    AS_DRAWN,
+    FREE_GROWTH,
+    SHUFFLE,
+    GateOrderScratch,
+    order_gates,
+    reorder_gates,
+)
+from track_gen.stages.gate_validity import GateHeightScratch, judge_gates, place_gates
+from track_gen.stages.gates import draw_counts
+from track_gen.status import GateStatus
+
+__all__ = ["GateGenerator"]
+
+_RING_BLEND = 0.35
+_RESORT_BLEND = 0.5
+_ORDER_KINDS = {"ccw": ANGULAR, "cw": ANGULAR, "sampled": AS_DRAWN, "random": SHUFFLE}
+_WINDINGS = {"ccw": 1, "cw": -1, "sampled": 0, "random": 0}
+
+
+@dataclass
+class _Buffers:
+    """Everything the launches read and write but the published gates; rows of a batch."""
+
+    seeds: wp.array
+    episode: wp.array
+    active: wp.array
+    pending: wp.array
+    parameters: wp.array
+    knobs: wp.array
+    width: wp.array
+    solved: wp.array
+    sweeps: wp.array
+    anchors: wp.array
+    order: wp.array
+    points: wp.array
+
+
+@dataclass
+class _PipelineBuilder:
+    """Prepares the launches of a range of rows; knows the buffers, not the generator."""
+
+    config: GateGenConfig
+    legal: wp.array
+    buffers: _Buffers
+    gates: GateSequence
+    family: dict[str, wp.array]
+    order_scratch: GateOrderScratch
+    layout_scratch: GateLayoutScratch
+    height_scratch: GateHeightScratch
+    lanes: int
+    device: wp.Device
+
+    def __call__(self, low: int, high: int) -> Pipeline:
+        """Prepare all launches for the rows ``low`` to ``high``."""
+        b = row_slice(self.buffers, low, high)
+        gates = row_slice(self.gates, low, high)
+        start = [
+            draw_knobs(
+                b.seeds,
+                b.episode,
+                b.active,
+                b.parameters,
+                self.legal,
+                b.knobs,
+                b.width,
+                b.pending,
+                gates.status,
+                0.0,
+                self.lanes,
+                self.device,
+            ),
+            draw_counts(
+                b.seeds,
+                b.episode,
+                b.active,
+                gates.status,
+                gates.count,
+                gates.valid,
+                self.config.count_range,
+                self.lanes,
+                self.device,
+            ),
+        ]
+        family = {name: array[low:high] for name, array in self.family.items()}
+        scratch = (
+            row_slice(self.order_scratch, low, high),
+            row_slice(self.layout_scratch, low, high),
+            row_slice(self.height_scratch, low, high),
+        )
+        attempts = [
+            self._attempt(attempt, b, gates, family, *scratch)
+            for attempt in range(self.config.max_attempts)
+        ]
+        return Pipeline(start=start, attempts=attempts, pending=b.pending)
+
+    def _attempt(
+        self,
+        attempt: int,
+        b: _Buffers,
+        gates: GateSequence,
+        family: dict[str, wp.array],
+        order_scratch: GateOrderScratch,
+        layout_scratch: GateLayoutScratch,
+        height_scratch: GateHeightScratch,
+    ) -> list[wp.Launch]:
+        """Anchors, order, layout, heights, verdict."""
+        config, lanes, device = self.config, self.lanes, self.device
+        rules = config.rules()
+        arrays = gates.arrays()
+        job = AnchorJob(
+            seeds=b.seeds,
+            episode=b.episode,
+            pending=b.pending,
+            knobs=b.knobs,
+            count=gates.count,
+            max_count=config.count_range[1],
+            attempt=attempt,
+            anchors=b.anchors,
+            scratch=family,
+            first_knob=2,
+            lanes=lanes,
+            device=device,
+        )
+        launches = list(config.anchors.launches(config.settings, job))
+        launches.append(
+            order_gates(
+                b.seeds,
+                b.episode,
+                gates.count,
+                b.knobs,
+                b.pending,
+                b.anchors,
+                b.order,
+                b.solved,
+                attempt,
+                _ORDER_KINDS[config.ordering],
+                rules,
+                order_scratch,
+                lanes,
+                device,
+            )
+        )
+
+        def reorder(round: int) -> wp.Launch:
+            return reorder_gates(
+                b.seeds,
+                b.episode,
+                gates.count,
+                b.knobs,
+                b.pending,
+                b.solved,
+                b.anchors,
+                b.order,
+                attempt,
+                round,
+                rules,
+                order_scratch,
+                lanes,
+                device,
+            )
+
+        def relax(first: int, last: int, growth: float, blending: float, angular: bool):
+            return relax_gates(
+                b.pending,
+                gates.count,
+                b.knobs,
+                b.anchors,
+                b.order,
+                b.points,
+                b.solved,
+                b.sweeps,
+                first,
+                last,
+                growth,
+                blending,
+                angular,
+                rules,
+                layout_scratch,
+                lanes,
+                device,
+            )
+
+        if config.free:
+            for round in range(FREE_STAGES):
+                launches.append(reorder(round))
+                launches.append(relax(round, round, FREE_GROWTH, 0.0, False))
+            launches.append(reorder(-1))
+            launches.append(relax(0, RESORT_STAGES - 1, 0.0, _RESORT_BLEND, True))
+        else:
+            launches.append(relax(0, RING_STAGES - 1, 0.0, _RING_BLEND, True))
+        launches.append(
+            place_gates(
+                b.seeds,
+                b.episode,
+                gates.count,
+                b.knobs,
+                b.pending,
+                b.points,
+                arrays,
+                attempt,
+                rules,
+                make_profile(config.heights, config.height_grade),
+                config.varies,
+                config.height_grade,
+                height_scratch,
+                lanes,
+                device,
+            )
+        )
+        launches.append(
+            judge_gates(
+                gates.count,
+                b.knobs,
+                b.pending,
+                arrays,
+                attempt,
+                config.min_gates,
+                config.max_gates,
+                _WINDINGS[config.ordering],
+                rules,
+                height_scratch,
+                lanes,
+                device,
+            )
+        )
+        return launches
+
+
+class GateGenerator:
+    """Makes a batch of gate courses per call, always into the same arrays.
+
+    The contract is that of :class:`TrackGenerator`: all buffers are allocated here and keep their
+    addresses; on CUDA the first call captures the whole pipeline as one graph and later calls
+    replay it; on the CPU it runs eagerly on all cores. A course is a pure function of
+    (configuration, parameters, seed, episode).
+
+    Args:
+        config: Configuration.
+        rng: Seeds of the same number of envs on the same device; kept, and read at each call.
+        capture: None captures on CUDA only; True captures on the CPU too; False never captures.
+
+    Raises:
+        ValueError: If ``config`` and ``rng`` disagree on the number of envs or the device.
+        TypeError: If an argument has the wrong type.
+    """
+
+    def __init__(
+        self, config: GateGenConfig, rng: PerEnvSeededRNG, *, capture: bool | None = None
+    ) -> None:
+        if not isinstance(config, GateGenConfig):
+            raise TypeError(f"GateGenerator needs a GateGenConfig, got {type(config).__name__}")
+        if not isinstance(rng, PerEnvSeededRNG):
+            raise TypeError(f"GateGenerator needs a PerEnvSeededRNG, got {type(rng).__name__}")
+        device = check_device("GateGenConfig.device", config.device)
+        if rng.num_envs != config.num_envs:
+            raise ValueError(
+                f"GateGenConfig.num_envs is {config.num_envs} "
+                f"but PerEnvSeededRNG.num_envs is {rng.num_envs}"
+            )
+        if rng.device != device:
+            raise ValueError(
+                f"GateGenConfig.device is {device} but PerEnvSeededRNG.device is {rng.device}"
+            )
+        if capture is not None:
+            check_bool("GateGenerator(capture)", capture)
+        self.config = config
+        self.rng = rng
+        self.device = device
+        self._captures = device.is_cuda if capture is None else capture
+
+        E, G = config.num_envs, config.max_gates
+        self.parameters = ParameterTable(
+            config.knobs(), config.knob_values(), E, device, owner="generator.parameters"
+        )
+        self.gates = GateSequence.allocate(E, G, device)
+        family, order_scratch, layout_scratch, height_scratch = overlay_rows(
+            [
+                config.anchors.allocate(config.settings, G, 1, device),
+                GateOrderScratch.allocate(1, G, device),
+                GateLayoutScratch.allocate(1, G, device),
+                GateHeightScratch.allocate(1, G, device),
+            ],
+            E,
+            device,
+        )
+
+        def integers() -> wp.array:
+            return wp.zeros(E, dtype=wp.int32, device=device)
+
+        def flags() -> wp.array:
+            return wp.zeros(E, dtype=wp.bool, device=device)
+
+        def rows(dtype: type) -> wp.array:
+            return wp.zeros((E, G), dtype=dtype, device=device)
+
+        self._buffers = _Buffers(
+            seeds=integers(),
+            episode=integers(),
+            active=flags(),
+            pending=flags(),
+            parameters=self.parameters.array,
+            knobs=wp.zeros((E, len(self.parameters.knobs)), dtype=wp.float32, device=device),
+            width=wp.zeros(E, dtype=wp.float32, device=device),
+            solved=integers(),
+            sweeps=integers(),
+            anchors=rows(wp.vec2f),
+            order=rows(wp.int32),
+            points=rows(wp.vec2f),
+        )
+        builder = _PipelineBuilder(
+            config=config,
+            legal=self.parameters.legal,
+            buffers=self._buffers,
+            gates=self.gates,
+            family=family,
+            order_scratch=order_scratch,
+            layout_scratch=layout_scratch,
+            height_scratch=height_scratch,
+            lanes=config.block_dim if device.is_cuda else 1,
+            device=device,
+        )
+        threads = usable_cores() if config.num_threads is None else config.num_threads
+        self._executor = Executor(builder, E, device, threads)
+
+    @property
+    def graph(self) -> wp.Graph | None:
+        """The captured graph; None before the first call, and where nothing is captured."""
+        return self._executor.graph
+
+    @property
+    def sweeps(self) -> wp.array:
+        """Relaxation sweeps of the last stage of the last attempt, int32 [E]."""
+        return self._buffers.sweeps
+
+    @property
+    def solved(self) -> wp.array:
+        """1 + the stage that found the layout in the last attempt, 0 if none did, int32 [E]."""
+        return self._buffers.solved
+
+    def warmup(self) -> None:
+        """Do all loading now: compile and load the kernels, and capture where that is due.
+
+        Raises:
+            RuntimeError: If a capture is open on the device.
+        """
+        if recording_here(self.device):
+            raise RuntimeError("GateGenerator.warmup() cannot run while a capture is open")
+        if not self._executor.ready:
+            self.rng.warmup()
+            self._executor.prepare()
+        if self._captures and self._executor.graph is None:
+            self._buffers.active.zero_()
+            self._executor.launch_all()
+            self._executor.capture()
+
+    def generate(self, mask: Any = None) -> GateSequence:
+        """Generate courses for all envs, or for the masked ones.
+
+        Args:
+            mask: Envs to regenerate, bool [E] as Warp array, torch tensor (on the device) or NumPy
+                array; every array of the other rows stays byte-identical. None is all envs, and
+                so is an int equal to ``num_envs``.
+
+        Returns:
+            The generator's gates: the same object with the same arrays at each call.
+
+        Raises:
+            ValueError: If the mask has the wrong shape or device, or an int is another batch size.
+            TypeError: If the mask has the wrong type.
+            RuntimeError: In a caller's open capture: before :meth:`warmup`, or with a NumPy mask.
+        """
+        E, b = self.config.num_envs, self._buffers
+        recording = recording_here(self.device)
+        if isinstance(mask, (int, np.integer)) and not isinstance(mask, (bool, np.bool_)):
+            if mask != E:
+                raise ValueError(
+                    f"GateGenerator is fixed-batch: it was made for num_envs={E}, got {mask}; "
+                    "construct a new GateGenerator for another batch size"
+                )
+            mask = None
+        if recording:
+            if not self._executor.ready:
+                raise RuntimeError("call GateGenerator.warmup() before a capture is opened")
+            if isinstance(mask, np.ndarray):
+                raise RuntimeError("a NumPy mask cannot be captured: pass a mask on the device")
+        chosen = (
+            None
+            if mask is None
+            else as_device_mask("GateGenerator.generate(mask)", mask, E, self.device)
+        )
+        if not recording:
+            self.warmup()
+        wp.copy(b.seeds, self.rng.seeds_warp)
+        wp.copy(b.episode, self.rng.episode_warp)
+        if chosen is None:
+            b.active.fill_(True)
+        else:
+            wp.copy(b.active, chosen)
+        if recording:
+            self._executor.launch_all()
+        elif self._captures:
+            self._executor.replay()
+        else:
+            self._executor.run()
+        return self.gates
+
+    def report(self, envs: Sequence[int] | None = None) -> GenerationReport:
+        """Yield, attempts and reasons of the last batch (an explicit synchronisation).
+
+        Args:
+            envs: Rows to count; None is all.
+        """
+        rows = slice(None) if envs is None else np.asarray(envs, dtype=np.int64)
+        status = self.gates.status.numpy()[rows]
+        attempts = self.gates.attempts.numpy()[rows]
+        return GenerationReport.count(status, attempts, GateStatus)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Seeds, episodes and parameter table as NumPy copies: all that the courses depend on."""
+        return {"rng": self.rng.state_dict(), "parameters": self.parameters.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restore what :meth:`state_dict` returned: the next ``generate()`` repeats bit for bit.
+
+        Raises:
+            KeyError: If an entry is missing.
+            ValueError: If it belongs to another batch size or family.
+        """
+        self.rng.load_state_dict(state["rng"])
+        self.parameters.load_state_dict(state["parameters"])
