@@ -89,6 +89,49 @@ def test_hairpin_of_095_half_widths_is_rejected():
     assert roads.status[0] & (TrackStatus.CURVATURE | TrackStatus.BORDER)
 
 
+def test_one_kink_narrows_the_road():
+    """A vertex that turns by ``t`` leaves cos(t / 2) of the width, whatever its neighbours do."""
+    w, h, side = 0.1, 0.08, 40
+    verdicts = []
+    for turn in (0.8, 0.85, 0.95, 1.1):
+        turns = np.full(4 * side, (2 * np.pi - 4 * turn) / (4 * side - 4))
+        turns[::side] = turn  # four alike, so that the loop closes
+        heading = turns.cumsum()
+        step = h * np.stack([np.cos(heading), np.sin(heading)], axis=1)
+        curve = step.cumsum(0)
+        lines = [line[None] for line in publish(curve, w)]
+        found, valid, _, _ = gate(*lines, np.array([len(curve)]), np.array([w]))
+        assert valid[0] == (judge_track(*(line[0] for line in lines), w) == [])
+        verdicts.append((bool(valid[0]), int(found[0])))
+    bad = (False, int(TrackStatus.CURVATURE))
+    assert verdicts == [(True, 0), (True, 0), bad, bad]
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("share", [0.96, 1.04])
+def test_borders_must_lie_where_they_should(side, share):
+    """A border 4 % off passes the rules on area and crossings; its place gives it away."""
+    roads = build([circle(1.0, 60)], 0.1)
+    borders = [roads.outer, roads.inner]
+    borders[side][:] = roads.center + share * (borders[side] - roads.center)
+    found, valid, _, _ = gate(roads.center, *borders, roads.count, roads.half_width)
+    assert found[0] == TrackStatus.BORDER
+    assert not valid[0]
+
+
+def test_area_of_the_road():
+    """The vertex normals of a coarse loop leave out a known share of the area."""
+    count, w = 12, 0.4
+    roads = build([circle(1.0, count)], w)
+    arrays = roads.center, roads.outer, roads.inner, roads.count, roads.half_width
+    missing = 1.0 - np.cos(np.pi / count)
+    for tolerance, good in ((0.98 * missing, False), (1.02 * missing, True)):
+        config = ValidityConfig(area_tolerance=tolerance, area_tolerance_spacing=0.0)
+        found, valid, _, _ = gate(*arrays, config=config)
+        assert valid[0] == good
+        assert found[0] == (0 if good else TrackStatus.BORDER)
+
+
 @pytest.mark.parametrize("ratio", [0.5, 1.0])
 def test_coarse_spacing_does_not_hide_a_tight_corner(ratio):
     """A square corner has a three-point curvature of only about 1 / h."""
