@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import warp as wp
+
+from track_gen.generators.spec import Command
 
 __all__ = ["Executor", "Pipeline", "recording_here", "usable_cores"]
 
@@ -31,9 +34,9 @@ _CHUNKS_PER_THREAD = 4
 class Pipeline:
     """Prepared launches for a range of rows."""
 
-    start: list[wp.Launch]
+    start: list[Command]
     """Run once per batch: draws the knobs, makes the active envs pending."""
-    attempts: list[list[wp.Launch]]
+    attempts: list[list[Command]]
     """One list per attempt; all of them leave envs alone that are not pending."""
     pending: wp.array
     """Envs that need another attempt, bool, rows of the range."""
@@ -165,16 +168,19 @@ class Executor:
             for chunk in chunks:
                 _run_chunk(*chunk)
             return
-        queue = iter(chunks)
-        take = threading.Lock()
+        queue = deque(chunks)
 
         def work() -> None:
-            while True:
-                with take:
-                    chunk = next(queue, None)
-                if chunk is None:
+            while queue:
+                try:
+                    chunk = queue.popleft()
+                except IndexError:
                     return
-                _run_chunk(*chunk)
+                try:
+                    _run_chunk(*chunk)
+                except BaseException:
+                    queue.clear()  # an error or Ctrl-C: the others finish their range and stop
+                    raise
 
         futures = [_pool(self._num_threads - 1).submit(work) for _ in range(self._num_threads - 1)]
         try:

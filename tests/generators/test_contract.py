@@ -265,7 +265,7 @@ def test_small_n_max_overflows_and_never_truncates(name):
 
 
 def test_half_width_range_is_drawn_per_env_and_not_per_attempt(name):
-    track = make(generator=name, num_envs=64, half_width=(0.03, 0.08)).generate()
+    track = make(generator=name, num_envs=64, half_width=(0.03, 0.08), N_max=1024).generate()
     half_width = track.half_width.numpy()
     assert half_width.min() >= 0.03 and half_width.max() <= np.float32(0.08)
     assert half_width.std() > 0.008

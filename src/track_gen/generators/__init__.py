@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from track_gen.checks import suggestion
-from track_gen.generators import bezier, checkpoint, hull, library, polar, voronoi
+from track_gen.generators import (
+    bezier,
+    checkpoint,
+    hull,
+    library,
+    polar,
+    repulsive,
+    serpentine,
+    voronoi,
+)
 from track_gen.generators.bezier import Bezier
 from track_gen.generators.checkpoint import Checkpoint
 from track_gen.generators.hull import Hull
 from track_gen.generators.library import Library
 from track_gen.generators.polar import Polar
+from track_gen.generators.repulsive import Repulsive
+from track_gen.generators.serpentine import Serpentine
 from track_gen.generators.spec import CurveJob, GeneratorSettings, GeneratorSpec
 from track_gen.generators.voronoi import Voronoi
 
@@ -21,6 +32,8 @@ __all__ = [
     "Hull",
     "Library",
     "Polar",
+    "Repulsive",
+    "Serpentine",
     "Voronoi",
     "available_generators",
     "get_spec",
@@ -29,7 +42,8 @@ __all__ = [
 ]
 
 _REGISTRY: dict[str, GeneratorSpec] = {
-    module.SPEC.name: module.SPEC for module in (bezier, checkpoint, hull, library, polar, voronoi)
+    module.SPEC.name: module.SPEC
+    for module in (bezier, checkpoint, hull, library, polar, repulsive, serpentine, voronoi)
 }
 
 

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 import warp as wp
 
 from track_gen.checks import check_range
 from track_gen.parameters import Knob
 
-__all__ = ["AnchorJob", "AnchorSource", "CurveJob", "Fit", "GeneratorSettings", "GeneratorSpec"]
+__all__ = [
+    "Command",
+    "Progress",
+    "AnchorJob",
+    "AnchorSource",
+    "CurveJob",
+    "Fit",
+    "GeneratorSettings",
+    "GeneratorSpec",
+]
 
 Fit: TypeAlias = Literal["box", "natural"]
 """How a curve gets its size; see ``GeneratorSpec.fit``."""
@@ -42,6 +52,36 @@ class GeneratorSettings:
             ValueError: If a value is out of bounds.
             TypeError: If a type is wrong.
         """
+
+
+class Command(Protocol):
+    """A step of a pipeline: a prepared ``wp.Launch``, or host code around some of them."""
+
+    def launch(self) -> None:
+        """Run the step."""
+
+
+class Progress:
+    """Collects how far host-driven families are, over row ranges that run in several threads."""
+
+    def __init__(self) -> None:
+        self.callback: Callable[[int, int], None] | None = None
+        """Called with (iterations done, envs still growing), or None."""
+        self._lock = threading.Lock()
+        self._state: dict[int, tuple[int, int]] = {}
+
+    def restart(self) -> None:
+        """Forget the last batch."""
+        with self._lock:
+            self._state.clear()
+
+    def report(self, part: int, iteration: int, growing: int) -> None:
+        """Take note of one row range and tell the callback about all of them."""
+        with self._lock:
+            self._state[part] = (iteration, growing)
+            if self.callback is not None:
+                iterations, counts = zip(*self._state.values(), strict=True)
+                self.callback(max(iterations), sum(counts))
 
 
 @dataclass
@@ -75,6 +115,8 @@ class CurveJob:
     """Block size."""
     device: wp.Device
     """Device of all arrays."""
+    progress: Progress | None = None
+    """Where a host-driven family reports; None if nobody listens."""
 
     @property
     def num_envs(self) -> int:
@@ -147,7 +189,7 @@ class GeneratorSpec:
     """Name in ``TrackGenConfig.generator`` and on the command line."""
     settings: type[GeneratorSettings]
     """Settings class; its type selects the family."""
-    launches: Callable[[Any, CurveJob], list[wp.Launch]]
+    launches: Callable[[Any, CurveJob], Sequence[Command]]
     """Prepare the launches that write ``job.curve`` for the settings; runs nothing."""
     curve_size: Callable[[Any], int]
     """Points C that the dense curve of the settings may need."""
