@@ -113,7 +113,7 @@ def _smooth_turns(
     sweep = int(0)
     sharp = int(1)
     while sharp != 0 and sweep < wp.static(_FAIR_SWEEPS):
-        sharp = 0
+        sharp = int(0)
         for i in range(lane, count, wp.block_dim()):
             over = wp.abs(_turn_at(points, env, i, count)) - limit
             move = wp.vec2f(0.0, 0.0)
@@ -380,7 +380,7 @@ def _relax(
             turns[env, i] = turn_angle(here - before, after - here)
         block_sync()
 
-        flags = 0
+        flags = int(0)
         for i in range(lane, count, wp.block_dim()):
             j = next_index(i, count)
             curvature[env, i] = _half_curvatures(
@@ -450,17 +450,18 @@ def _relax(
             flags |= int(pairs[3])
             line = _gather_contacts(contacts, env, i, count)
             terms = pairs[2] + line[2]
-            bend = bends[env, i]
-            before = bends[env, h]
-            after = bends[env, j]
+            own_bend = bends[env, i]
+            last_bend = bends[env, h]
+            next_bend = bends[env, j]
             move = wp.vec2f(pairs[0] + line[0], pairs[1] + line[1])
             move += wp.vec2f(
-                bend[0] - 0.25 * (before[0] + after[0]), bend[1] - 0.25 * (before[1] + after[1])
+                own_bend[0] - 0.25 * (last_bend[0] + next_bend[0]),
+                own_bend[1] - 0.25 * (last_bend[1] + next_bend[1]),
             )
             if not angular:
-                stretch = wp.min(0.25 * wp.max(bend[2], after[2]), 0.15)
+                stretch = wp.min(0.25 * wp.max(own_bend[2], next_bend[2]), 0.15)
                 move -= 0.5 * stretch * (points[env, j] - here)
-                stretch = wp.min(0.25 * wp.max(bend[2], before[2]), 0.15)
+                stretch = wp.min(0.25 * wp.max(own_bend[2], last_bend[2]), 0.15)
                 move += 0.5 * stretch * (here - points[env, h])
             move = move * wp.min(1.0, 1.4 / wp.max(terms, 1.0))
             length = wp.length(move)

@@ -206,6 +206,38 @@ def _gate_at(
     return anchors[env, order[env, (place + count) % count]]
 
 
+@wp.func
+def _reversal_gain(
+    anchors: wp.array2d[wp.vec2f],
+    order: wp.array2d[wp.int32],
+    radius: float,
+    limit: float,
+    line: int,
+    env: int,
+    i: int,
+    j: int,
+    count: int,
+) -> float:
+    """Change of the turns' cost if the places ``i + 1`` to ``j`` are reversed."""
+    before = _gate_at(anchors, order, env, count, i - 1)
+    first = _gate_at(anchors, order, env, count, i)
+    second = _gate_at(anchors, order, env, count, i + 1)
+    third = _gate_at(anchors, order, env, count, i + 2)
+    end_before = _gate_at(anchors, order, env, count, j - 1)
+    end = _gate_at(anchors, order, env, count, j)
+    end_after = _gate_at(anchors, order, env, count, j + 1)
+    end_next = _gate_at(anchors, order, env, count, j + 2)
+    gain = _vertex_cost(before, first, end, radius, limit, line)
+    gain += _vertex_cost(first, end, end_before, radius, limit, line)
+    gain += _vertex_cost(third, second, end_after, radius, limit, line)
+    gain += _vertex_cost(second, end_after, end_next, radius, limit, line)
+    gain -= _vertex_cost(before, first, second, radius, limit, line)
+    gain -= _vertex_cost(first, second, third, radius, limit, line)
+    gain -= _vertex_cost(end_before, end, end_after, radius, limit, line)
+    gain -= _vertex_cost(end, end_after, end_next, radius, limit, line)
+    return gain
+
+
 @wp.kernel
 def reorder_gates_kernel(
     # In:
@@ -294,28 +326,15 @@ def reorder_gates_kernel(
                 o1 = order[env, i + 1]
                 q0 = order[env, j]
                 q1 = order[env, next_index(j, count)]
-                a = anchors_in[env, o0]
-                b = anchors_in[env, o1]
-                c = anchors_in[env, q0]
-                d = anchors_in[env, q1]
-                a0 = _gate_at(anchors_in, order, env, count, i - 1)
-                b1 = _gate_at(anchors_in, order, env, count, i + 2)
-                c0 = _gate_at(anchors_in, order, env, count, j - 1)
-                d1 = _gate_at(anchors_in, order, env, count, j + 2)
                 gain = (
                     chord_cost[env, o0 * count + q0]
                     + chord_cost[env, o1 * count + q1]
                     - chord_cost[env, o0 * count + o1]
                     - chord_cost[env, q0 * count + q1]
                 )
-                gain += _vertex_cost(a0, a, c, radius, limit, rules.line)
-                gain += _vertex_cost(a, c, c0, radius, limit, rules.line)
-                gain += _vertex_cost(b1, b, d, radius, limit, rules.line)
-                gain += _vertex_cost(b, d, d1, radius, limit, rules.line)
-                gain -= _vertex_cost(a0, a, b, radius, limit, rules.line)
-                gain -= _vertex_cost(a, b, b1, radius, limit, rules.line)
-                gain -= _vertex_cost(c0, c, d, radius, limit, rules.line)
-                gain -= _vertex_cost(c, d, d1, radius, limit, rules.line)
+                gain += _reversal_gain(
+                    anchors_in, order, radius, limit, rules.line, env, i, j, count
+                )
                 if gain < best:
                     best = gain
                     best_move = k

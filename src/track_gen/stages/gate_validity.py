@@ -203,8 +203,8 @@ def place_gates_kernel(
     box = bounding_box(points_in, env, count)
     middle = 0.5 * wp.vec2f(box[0] + box[2], box[1] + box[3])
     for i in range(lane, count, wp.block_dim()):
-        p = points_in[env, i] - middle
-        position_out[env, i] = wp.vec3f(p[0], p[1], profile.low)
+        centred = points_in[env, i] - middle
+        position_out[env, i] = wp.vec3f(centred[0], centred[1], profile.low)
     block_sync()
 
     if varies:
