@@ -44,8 +44,11 @@ wp.set_module_options({"enable_backward": False})
 DEFAULT_MAX_GRADE = 0.15
 """Largest grade of a track whose elevation names none."""
 
-PROFILE_SIZE = 64
-"""Coefficients per env: the most knots, and two per harmonic."""
+MOST_KNOTS = 64
+"""Most knots of a profile."""
+
+PROFILE_SIZE = 2 * MOST_KNOTS
+"""Coefficients per env: two per knot (height and slope) or harmonic."""
 
 _FLAT = 0
 _UNIFORM = 1
@@ -107,7 +110,7 @@ class Uniform(ElevationSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_float("Uniform.low", self.low, -1.0e30, 1.0e30)
-        check_int("Uniform.knots", self.knots, 2, PROFILE_SIZE)
+        check_int("Uniform.knots", self.knots, 2, MOST_KNOTS)
         if self.high is not None:
             check_float("Uniform.high", self.high, -1.0e30, 1.0e30)
             _check_not_flat("Uniform.high", "Uniform.low", self.low, self.high)
@@ -128,7 +131,7 @@ class RandomWalk(ElevationSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_float("RandomWalk.z", self.z, -1.0e30, 1.0e30)
-        check_int("RandomWalk.knots", self.knots, 3, PROFILE_SIZE)
+        check_int("RandomWalk.knots", self.knots, 3, MOST_KNOTS)
         if self.span is not None:
             check_float("RandomWalk.span", self.span, 0.0, 1.0e30, low_open=True)
             low, high = self.z - 0.5 * self.span, self.z + 0.5 * self.span
@@ -150,7 +153,7 @@ class Noise(ElevationSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_float("Noise.z", self.z, -1.0e30, 1.0e30)
-        check_int("Noise.harmonics", self.harmonics, 1, PROFILE_SIZE // 2)
+        check_int("Noise.harmonics", self.harmonics, 1, MOST_KNOTS // 2)
         if self.amplitude is not None:
             check_float("Noise.amplitude", self.amplitude, 0.0, 1.0e30, low_open=True)
             low, high = self.z - self.amplitude, self.z + self.amplitude
@@ -255,6 +258,14 @@ def profile_bounds(profile: Profile, length: float) -> wp.vec2f:
 
 
 @wp.func
+def _knot_slope(before: float, after: float) -> float:
+    """Slope at a knot between two steps: their harmonic mean, 0 at an extremum."""
+    if before * after > 0.0:
+        return 2.0 * before * after / (before + after)
+    return 0.0
+
+
+@wp.func
 def draw_profile(
     profile: Profile,
     seed: int,
@@ -319,14 +330,13 @@ def draw_profile(
             coefficients[env, 2 * k] = weight * phase[0]
             coefficients[env, 2 * k + 1] = weight * phase[1]
     block_sync()
-
-
-@wp.func
-def _knot_slope(before: float, after: float) -> float:
-    """Slope at a knot between two steps: their harmonic mean, 0 at an extremum."""
-    if before * after > 0.0:
-        return 2.0 * before * after / (before + after)
-    return 0.0
+    if profile.kind == wp.static(_UNIFORM) or profile.kind == wp.static(_WALK):
+        for k in range(lane, count, wp.block_dim()):
+            height = coefficients[env, k]
+            before = height - coefficients[env, wp.where(k > 0, k - 1, count - 1)]
+            after = coefficients[env, wp.where(k + 1 < count, k + 1, 0)] - height
+            coefficients[env, wp.static(MOST_KNOTS) + k] = _knot_slope(before, after)
+        block_sync()
 
 
 @wp.func
@@ -354,20 +364,13 @@ def sample_profile(
     position = u * float(count)
     k1 = wp.min(int(position), count - 1)
     t = wp.clamp(position - float(k1), 0.0, 1.0)
-    k0 = k1 - 1
-    if k0 < 0:
-        k0 = count - 1
     k2 = k1 + 1
     if k2 == count:
         k2 = 0
-    k3 = k2 + 1
-    if k3 == count:
-        k3 = 0
     v1 = coefficients[env, k1]
     v2 = coefficients[env, k2]
-    step = v2 - v1
-    m1 = _knot_slope(v1 - coefficients[env, k0], step)
-    m2 = _knot_slope(step, coefficients[env, k3] - v2)
+    m1 = coefficients[env, wp.static(MOST_KNOTS) + k1]
+    m2 = coefficients[env, wp.static(MOST_KNOTS) + k2]
     s = 1.0 - t
-    shape = v1 + t * t * (3.0 - 2.0 * t) * step + t * s * (s * m1 - t * m2)
+    shape = v1 + t * t * (3.0 - 2.0 * t) * (v2 - v1) + t * s * (s * m1 - t * m2)
     return wp.clamp(shape, wp.min(v1, v2), wp.max(v1, v2))

@@ -84,8 +84,6 @@ class ElevationScratch:
     """Largest rise over each edge [length], float32, shape [E, N_max]."""
     metric: wp.array
     """Largest rise from point 0 to each point [length], float32, shape [E, N_max]."""
-    lower: wp.array
-    """Minorant, float32, shape [E, N_max]."""
     upper: wp.array
     """Majorant, float32, shape [E, N_max]."""
     extremes: wp.array
@@ -95,7 +93,7 @@ class ElevationScratch:
 
     @classmethod
     def allocate(cls, num_envs: int, N_max: int, device: wp.Device) -> ElevationScratch:
-        """Allocate for ``num_envs`` rows of ``N_max`` points: about 25 bytes per point."""
+        """Allocate for ``num_envs`` rows of ``N_max`` points: about 21 bytes per point."""
         chunks = scan_offsets_size(N_max)
 
         def values(size: int) -> wp.array:
@@ -107,7 +105,6 @@ class ElevationScratch:
             banks=values(N_max),
             limits=values(N_max),
             metric=values(N_max),
-            lower=values(N_max),
             upper=values(N_max),
             extremes=wp.empty((num_envs, chunks), dtype=wp.vec4f, device=device),
             offsets=values(chunks),
@@ -125,39 +122,51 @@ def _wrapped(i: int, count: int) -> int:
 
 
 @wp.func
-def _limit_near(limits: wp.array2d[wp.float32], env: int, edge: int, count: int) -> float:
+def _limit_near(limits: wp.array[wp.float32], edge: int, count: int) -> float:
     """Least limit of an edge and its two neighbours on either side."""
-    least = limits[env, _wrapped(edge, count)]
-    for k in range(1, 3):
-        least = wp.min(least, limits[env, _wrapped(edge - k, count)])
-        least = wp.min(least, limits[env, _wrapped(edge + k, count)])
+    least = float(wp.inf)
+    if edge >= 2 and edge + 2 < count:
+        for k in range(wp.static(5)):
+            least = wp.min(least, limits[edge - 2 + k])
+    else:
+        for k in range(wp.static(5)):
+            least = wp.min(least, limits[_wrapped(edge - 2 + k, count)])
     return least
 
 
 @wp.func
+def _smooth_at(values: wp.array[wp.float32], i: int, count: int) -> float:
+    """Binomial mean of five values round a loop."""
+    if i >= 2 and i + 2 < count:
+        outer = values[i - 2] + values[i + 2]
+        return 0.0625 * (outer + 4.0 * (values[i - 1] + values[i + 1]) + 6.0 * values[i])
+    outer = values[_wrapped(i - 2, count)] + values[_wrapped(i + 2, count)]
+    near = values[_wrapped(i - 1, count)] + values[_wrapped(i + 1, count)]
+    return 0.0625 * (outer + 4.0 * near + 6.0 * values[i])
+
+
+@wp.func
 def _limit_rise(
-    values: wp.array2d[wp.float32],
-    metric: wp.array2d[wp.float32],
+    values: wp.array[wp.float32],
+    metric: wp.array[wp.float32],
     total: float,
     upper_weight: float,
-    lower: wp.array2d[wp.float32],
-    upper: wp.array2d[wp.float32],
-    extremes: wp.array2d[wp.vec4f],
-    env: int,
+    lower: wp.array[wp.float32],
+    upper: wp.array[wp.float32],
+    extremes: wp.array[wp.vec4f],
     lane: int,
     count: int,
 ):
     """Replace values by a blend of their minorant and majorant of limited rise round the loop.
 
     Args:
-        values: Heights, overwritten, shape [E, >= count].
-        metric: Largest rise from point 0 to each point, shape [E, >= count].
+        values: Heights, overwritten, shape [>= count].
+        metric: Largest rise from point 0 to each point, shape [>= count].
         total: Largest rise round the whole loop.
         upper_weight: Weight of the majorant: 0.5 is the mean, 0 the minorant alone.
-        lower: Scratch, shape [E, >= count].
-        upper: Scratch, shape [E, >= count].
-        extremes: Scratch, shape [E, >= scan_offsets_size(count)].
-        env: Row.
+        lower: Scratch, shape [>= count].
+        upper: Scratch, shape [>= count].
+        extremes: Scratch, shape [>= scan_offsets_size(count)].
         lane: Lane of the caller.
         count: Number of points, the same for the whole block.
 
@@ -172,53 +181,71 @@ def _limit_rise(
         high_plus = float(-wp.inf)
         start = chunk * wp.static(SCAN_CHUNK)
         for i in range(start, wp.min(start + wp.static(SCAN_CHUNK), count)):
-            minus = values[env, i] - metric[env, i]
-            plus = values[env, i] + metric[env, i]
+            minus = values[i] - metric[i]
+            plus = values[i] + metric[i]
             low_minus = wp.min(low_minus, minus)
             low_plus = wp.min(low_plus, plus)
             high_minus = wp.max(high_minus, minus)
             high_plus = wp.max(high_plus, plus)
-        extremes[env, chunk] = wp.vec4f(low_minus, low_plus, high_minus, high_plus)
+        extremes[chunk] = wp.vec4f(low_minus, low_plus, high_minus, high_plus)
     block_sync()
+
+    # Once round the loop, every point reaches every other one.
+    round_low_minus = float(wp.inf)
+    round_low_plus = float(wp.inf)
+    round_high_minus = float(-wp.inf)
+    round_high_plus = float(-wp.inf)
+    for chunk in range(chunks):
+        e = extremes[chunk]
+        round_low_minus = wp.min(round_low_minus, e[0])
+        round_low_plus = wp.min(round_low_plus, e[1])
+        round_high_minus = wp.max(round_high_minus, e[2])
+        round_high_plus = wp.max(round_high_plus, e[3])
+    round_low_minus += total
+    round_low_plus += total
+    round_high_minus -= total
+    round_high_plus -= total
+
+    # Forwards from the points before, then backwards from those after.
+    low_before = float(wp.inf)
+    high_before = float(-wp.inf)
+    seen = int(0)
     for chunk in range(lane, chunks, wp.block_dim()):
-        # Points of other chunks: those before on the way up, those after on the way down, and all
-        # of them once round the loop.
-        low_minus = float(wp.inf)
-        low_plus = float(wp.inf)
-        high_minus = float(-wp.inf)
-        high_plus = float(-wp.inf)
-        all_low_minus = float(wp.inf)
-        all_low_plus = float(wp.inf)
-        all_high_minus = float(-wp.inf)
-        all_high_plus = float(-wp.inf)
-        for other in range(chunks):
-            e = extremes[env, other]
-            if other < chunk:
-                low_minus = wp.min(low_minus, e[0])
-                high_plus = wp.max(high_plus, e[3])
-            elif other > chunk:
-                low_plus = wp.min(low_plus, e[1])
-                high_minus = wp.max(high_minus, e[2])
-            all_low_minus = wp.min(all_low_minus, e[0])
-            all_low_plus = wp.min(all_low_plus, e[1])
-            all_high_minus = wp.max(all_high_minus, e[2])
-            all_high_plus = wp.max(all_high_plus, e[3])
+        while seen < chunk:
+            low_before = wp.min(low_before, extremes[seen][0])
+            high_before = wp.max(high_before, extremes[seen][3])
+            seen += 1
+        low = low_before
+        high = high_before
         start = chunk * wp.static(SCAN_CHUNK)
-        end = wp.min(start + wp.static(SCAN_CHUNK), count)
-        for i in range(start, end):
-            distance = metric[env, i]
-            low_minus = wp.min(low_minus, values[env, i] - distance)
-            high_plus = wp.max(high_plus, values[env, i] + distance)
-            lower[env, i] = wp.min(low_minus, all_low_minus + total) + distance
-            upper[env, i] = wp.max(high_plus, all_high_plus - total) - distance
-        for back in range(end - start):
-            i = end - 1 - back
-            distance = metric[env, i]
-            low_plus = wp.min(low_plus, values[env, i] + distance)
-            high_minus = wp.max(high_minus, values[env, i] - distance)
-            low = wp.min(lower[env, i], wp.min(low_plus, all_low_plus + total) - distance)
-            high = wp.max(upper[env, i], wp.max(high_minus, all_high_minus - total) + distance)
-            values[env, i] = low + upper_weight * (high - low)
+        for i in range(start, wp.min(start + wp.static(SCAN_CHUNK), count)):
+            distance = metric[i]
+            low = wp.min(low, values[i] - distance)
+            high = wp.max(high, values[i] + distance)
+            lower[i] = wp.min(low, round_low_minus) + distance
+            upper[i] = wp.max(high, round_high_plus) - distance
+    block_sync()
+    low_after = float(wp.inf)
+    high_after = float(-wp.inf)
+    seen = chunks - 1
+    for turn in range(lane, chunks, wp.block_dim()):
+        chunk = chunks - 1 - turn
+        while seen > chunk:
+            low_after = wp.min(low_after, extremes[seen][1])
+            high_after = wp.max(high_after, extremes[seen][2])
+            seen -= 1
+        low = low_after
+        high = high_after
+        start = chunk * wp.static(SCAN_CHUNK)
+        size = wp.min(wp.static(SCAN_CHUNK), count - start)
+        for back in range(size):
+            i = start + size - 1 - back
+            distance = metric[i]
+            low = wp.min(low, values[i] + distance)
+            high = wp.max(high, values[i] - distance)
+            least = wp.min(lower[i], wp.min(low, round_low_plus) - distance)
+            most = wp.max(upper[i], wp.max(high, round_high_minus) + distance)
+            values[i] = least + upper_weight * (most - least)
     block_sync()
 
 
@@ -246,7 +273,6 @@ def elevate_kernel(
     banks: wp.array2d[wp.float32],
     limits: wp.array2d[wp.float32],
     metric: wp.array2d[wp.float32],
-    lower: wp.array2d[wp.float32],
     upper: wp.array2d[wp.float32],
     extremes: wp.array2d[wp.vec4f],
     offsets: wp.array2d[wp.float32],
@@ -278,6 +304,22 @@ def elevate_kernel(
     # A range that no road of this length can use only costs precision.
     half = wp.min(0.5 * (bounds[1] - bounds[0]), 4.0 * max_grade * length)
 
+    # Rows as values of their own: the CPU compiler keeps them in registers across stores.
+    heights_row = heights[env]
+    banks_row = banks[env]
+    limits_row = limits[env]
+    metric_row = metric[env]
+    upper_row = upper[env]
+    extremes_row = extremes[env]
+    center_row = center_out[env]
+    outer_row = outer_out[env]
+    inner_row = inner_out[env]
+    tangent_row = tangent_out[env]
+    up_row = up_out[env]
+    arclen_row = arclen_out[env]
+    normal_row = normal_in[env]
+    curvature_row = curvature_in[env]
+
     # What rounding of the published heights, and of distances round the loop, can add to an angle
     # or a rise is taken off beforehand.
     largest = wp.max(wp.abs(bounds[0]), wp.abs(bounds[1])) + half_width * bank_slope
@@ -285,14 +327,16 @@ def elevate_kernel(
     bank_most = wp.max(wp.static(1.0 - 1.0e-6) * half_width * bank_slope - 2.0e-7 * largest, 0.0)
     for i in range(lane, n, wp.block_dim()):
         j = next_index(i, n)
-        shortest = wp.min(
-            wp.length(planar(center_out[env, j]) - planar(center_out[env, i])),
+        center_edge = planar(center_row[j]) - planar(center_row[i])
+        outer_edge = planar(outer_row[j]) - planar(outer_row[i])
+        inner_edge = planar(inner_row[j]) - planar(inner_row[i])
+        shortest = wp.sqrt(
             wp.min(
-                wp.length(planar(outer_out[env, j]) - planar(outer_out[env, i])),
-                wp.length(planar(inner_out[env, j]) - planar(inner_out[env, i])),
-            ),
+                wp.dot(center_edge, center_edge),
+                wp.min(wp.dot(outer_edge, outer_edge), wp.dot(inner_edge, inner_edge)),
+            )
         )
-        limits[env, i] = wp.max(max_grade * shortest * wp.static(1.0 - 1.0e-5) - slack, 0.0)
+        limits_row[i] = wp.max(max_grade * shortest * wp.static(1.0 - 1.0e-5) - slack, 0.0)
     block_sync()
 
     if bank_slope > 0.0:
@@ -300,92 +344,96 @@ def elevate_kernel(
         for i in range(lane, n, wp.block_dim()):
             before = previous_index(i, n)
             after = next_index(i, n)
-            curvature = curvature_in[env, i]
+            curvature = curvature_row[i]
             bank = bank_most * wp.min(wp.abs(curvature) * half_width * bank_radius, 1.0)
             # Across a change of sign both sides add up.
-            if curvature * curvature_in[env, before] < 0.0:
-                bank = wp.min(bank, 0.5 * share * limits[env, before])
-            if curvature * curvature_in[env, after] < 0.0:
-                bank = wp.min(bank, 0.5 * share * limits[env, i])
-            banks[env, i] = bank
+            if curvature * curvature_row[before] < 0.0:
+                bank = wp.min(bank, 0.5 * share * limits_row[before])
+            if curvature * curvature_row[after] < 0.0:
+                bank = wp.min(bank, 0.5 * share * limits_row[i])
+            banks_row[i] = bank
             step = float(0.0)
             if i > 0:
-                step = share * limits[env, i - 1]
-            metric[env, i] = step
+                step = share * limits_row[i - 1]
+            metric_row[i] = step
         block_sync()
         block_prefix_sum(metric, offsets, env, lane, n)
-        total = metric[env, n - 1] + share * limits[env, n - 1]
-        _limit_rise(banks, metric, total, 0.0, lower, upper, extremes, env, lane, n)
+        total = metric_row[n - 1] + share * limits_row[n - 1]
+        _limit_rise(
+            banks_row, metric_row, total, 0.0, heights_row, upper_row, extremes_row, lane, n
+        )
         for i in range(lane, n, wp.block_dim()):
-            bank = wp.clamp(banks[env, i], 0.0, bank_most)
-            banks[env, i] = wp.where(curvature_in[env, i] < 0.0, -bank, bank)
+            bank = wp.clamp(banks_row[i], 0.0, bank_most)
+            banks_row[i] = wp.where(curvature_row[i] < 0.0, -bank, bank)
         block_sync()
         for i in range(lane, n, wp.block_dim()):
-            rise = wp.abs(banks[env, next_index(i, n)] - banks[env, i])
-            limits[env, i] = wp.max(limits[env, i] - rise, 0.0)
+            rise = wp.abs(banks_row[next_index(i, n)] - banks_row[i])
+            limits_row[i] = wp.max(limits_row[i] - rise, 0.0)
         block_sync()
 
     if varying != 0:
         draw_profile(
             profile, seeds_in[env], episode_in[env], attempt, length, coefficients, env, lane
         )
+        per_length = 1.0 / length
         for i in range(lane, n, wp.block_dim()):
-            u = arclen_out[env, i] / length
-            heights[env, i] = half * sample_profile(profile, coefficients, env, u)
+            u = arclen_row[i] * per_length
+            heights_row[i] = half * sample_profile(profile, coefficients, env, u)
             step = float(0.0)
             if i > 0:
-                step = _limit_near(limits, env, i - 1, n)
-            metric[env, i] = step
+                step = _limit_near(limits_row, i - 1, n)
+            metric_row[i] = step
         block_sync()
         block_prefix_sum(metric, offsets, env, lane, n)
-        total = metric[env, n - 1] + _limit_near(limits, env, n - 1, n)
-        _limit_rise(heights, metric, total, 0.5, lower, upper, extremes, env, lane, n)
+        total = metric_row[n - 1] + _limit_near(limits_row, n - 1, n)
+        _limit_rise(
+            heights_row, metric_row, total, 0.5, limits_row, upper_row, extremes_row, lane, n
+        )
 
     outside = float(winding_in[env])
     for i in range(lane, n, wp.block_dim()):
         z = middle
         if varying != 0:
-            a = heights[env, _wrapped(i - 2, n)] + heights[env, _wrapped(i + 2, n)]
-            b = heights[env, _wrapped(i - 1, n)] + heights[env, _wrapped(i + 1, n)]
-            z += 0.0625 * (a + 4.0 * b + 6.0 * heights[env, i])
+            z += _smooth_at(heights_row, i, n)
         z = wp.clamp(z, bounds[0], bounds[1])
         bank = float(0.0)
         if bank_slope > 0.0:
-            bank = outside * banks[env, i]
-        p = center_out[env, i]
-        center_out[env, i] = wp.vec3f(p[0], p[1], z)
-        p = outer_out[env, i]
-        outer_out[env, i] = wp.vec3f(p[0], p[1], z + bank)
-        p = inner_out[env, i]
-        inner_out[env, i] = wp.vec3f(p[0], p[1], z - bank)
+            bank = outside * banks_row[i]
+        p = center_row[i]
+        center_row[i] = wp.vec3f(p[0], p[1], z)
+        p = outer_row[i]
+        outer_row[i] = wp.vec3f(p[0], p[1], z + bank)
+        p = inner_row[i]
+        inner_row[i] = wp.vec3f(p[0], p[1], z - bank)
     block_sync()
 
     for i in range(lane, n, wp.block_dim()):
-        behind = center_out[env, previous_index(i, n)]
-        ahead = center_out[env, next_index(i, n)]
-        tangent = tangent_out[env, i]
-        run = wp.length(planar(ahead) - planar(behind))
-        if run > 0.0 and ahead[2] != behind[2]:
-            grade = (ahead[2] - behind[2]) / run
-            tangent = wp.normalize(wp.vec3f(tangent[0], tangent[1], grade))
-            tangent_out[env, i] = tangent
-        left = normal_in[env, i]
-        if bank_slope > 0.0:
-            left = wp.vec3f(left[0], left[1], -banks[env, i] / half_width)
-        up_out[env, i] = wp.normalize(wp.cross(tangent, left))
-
-    if varying != 0:
-        for i in range(lane, n, wp.block_dim()):
+        tangent = tangent_row[i]
+        if varying != 0:
+            behind = center_row[previous_index(i, n)]
+            ahead = center_row[next_index(i, n)]
+            run = wp.length(planar(ahead) - planar(behind))
+            if run > 0.0:
+                grade = (ahead[2] - behind[2]) / run
+                cosine = 1.0 / wp.sqrt(1.0 + grade * grade)
+                tangent = cosine * wp.vec3f(tangent[0], tangent[1], grade)
+                tangent_row[i] = tangent
             edge = float(0.0)
             if i > 0:
-                edge = wp.length(center_out[env, i] - center_out[env, i - 1])
-            arclen_out[env, i] = edge
+                edge = wp.length(center_row[i] - behind)
+            arclen_row[i] = edge
+        left = normal_row[i]
+        up = wp.cross(tangent, left)
+        if bank_slope > 0.0:
+            slope = banks_row[i] / half_width
+            up = wp.normalize(wp.cross(tangent, wp.vec3f(left[0], left[1], -slope)))
+        up_row[i] = up
+
+    if varying != 0:
         block_sync()
         block_prefix_sum(arclen_out, offsets, env, lane, n)
         if lane == 0:
-            perimeter = arclen_out[env, n - 1] + wp.length(
-                center_out[env, 0] - center_out[env, n - 1]
-            )
+            perimeter = arclen_row[n - 1] + wp.length(center_row[0] - center_row[n - 1])
             length_out[env] = perimeter
             spacing_out[env] = perimeter / float(n)
 
@@ -451,7 +499,7 @@ def elevate(
             int(not isinstance(settings, Flat)), config.max_grade, config.bank_slope,
             settings.banking_radius,
             scratch.coefficients, scratch.heights, scratch.banks, scratch.limits, scratch.metric,
-            scratch.lower, scratch.upper, scratch.extremes, scratch.offsets,
+            scratch.upper, scratch.extremes, scratch.offsets,
         ],
         outputs=[center, outer, inner, tangent, up, arclen, length, spacing],
         device=device,

@@ -97,8 +97,9 @@ def _finite(p: wp.vec3f) -> bool:
 @wp.func
 def _steep(a: wp.vec3f, b: wp.vec3f, max_grade: float, rounding: float) -> bool:
     """Whether the edge ``a .. b`` rises more than ``max_grade`` times its plan length."""
-    slack = rounding + 4.8e-7 * wp.abs(a[2])
-    return wp.abs(b[2] - a[2]) > max_grade * wp.length(planar(b) - planar(a)) + slack
+    edge = planar(b) - planar(a)
+    rise = wp.abs(b[2] - a[2]) - rounding - 4.8e-7 * wp.abs(a[2])
+    return rise > 0.0 and rise * rise > max_grade * max_grade * wp.dot(edge, edge)
 
 
 @wp.func
