@@ -183,8 +183,10 @@ def check_growth(seeds):
     assert (job.scratch["iterations"].numpy() <= growth.MAX_ITERATIONS).all()
     assert (job.scratch["growing"].numpy() == 0).all()
     assert shapely.is_simple(shapely.linearrings(curves)).all()
-    np.testing.assert_allclose(lengths, target, rtol=3e-3)
-    edges = [np.linalg.norm(np.roll(c, -1, 0) - c, axis=1) for c in curves]
+    # Every fourth point is one of the 256 that were grown.
+    edges = [np.linalg.norm(np.roll(c, -1, 0) - c, axis=1) for c in (c[::4] for c in curves)]
+    np.testing.assert_allclose([e.sum() for e in edges], target, rtol=1e-3)
+    edges = edges[:256]
     assert max(np.abs(e / e.mean() - 1).max() for e in edges) < 0.03
     axes = np.stack([knobs[:, 4] ** 0.5, knobs[:, 4] ** -0.5], 1)
     clear = [1 - np.linalg.norm(c / R / a, axis=1).max() for c, a in zip(curves, axes, strict=True)]
