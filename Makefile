@@ -28,7 +28,10 @@ format: $(VENV)/.dev  ## apply ruff's fixes and format
 	$(BIN)/ruff format .
 
 bench: $(VENV)/.dev  ## every benchmark: a table each, JSON in out/benchmarks
-	$(BIN)/python -m benchmarks
+	mkdir -p out/benchmarks
+	for name in throughput quality startup cubins; do \
+	  $(BIN)/python benchmarks/$$name.py --json out/benchmarks/$$name.json || exit 1; \
+	done
 
 clean:  ## remove the virtual environment, outputs and caches
 	rm -rf $(VENV) out build dist .pytest_cache .ruff_cache

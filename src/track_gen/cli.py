@@ -10,11 +10,13 @@ from __future__ import annotations
 import ast
 import contextlib
 import dataclasses
+import functools
 import importlib.metadata
 import inspect
 import io
 import itertools
 import json
+import operator
 import os
 import platform
 import re
@@ -203,12 +205,11 @@ def _command_types() -> Any:
         "--elevation noise --noise.harmonics 6. Where two numbers are allowed, "
         "they are the bounds of a draw per track: --bezier.rad 0.2 0.6"
     )
-    subcommand = tyro.conf.subcommand
-    return (
-        Annotated[generate, subcommand("generate")]
-        | Annotated[_Info, subcommand("info")]
-        | Annotated[_Demo, subcommand("demo")]
-    )
+    subcommands = {"generate": generate, "info": _Info, "demo": _Demo}
+    types: list[Any] = [
+        Annotated[owner, tyro.conf.subcommand(name)] for name, owner in subcommands.items()
+    ]
+    return functools.reduce(operator.or_, types)
 
 
 def _one_line(box: str) -> str:
@@ -375,9 +376,8 @@ def _write_npz(path: Path, generator: TrackGenerator, batch: _Batch) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
-            np.savez_compressed(
-                file, **batch.arrays, **{k: np.asarray(v) for k, v in extra.items()}
-            )
+            entries: dict[str, Any] = batch.arrays | {k: np.asarray(v) for k, v in extra.items()}
+            np.savez_compressed(file, **entries)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
