@@ -61,6 +61,7 @@ class RowLaunch:
         device: Device of all arrays.
         num_threads: CPU threads; None is one per core.
         block_dim: Threads per block on CUDA.
+        rows_per_chunk: Rows that are worth a worker thread; None goes by the number of agents.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class RowLaunch:
         device: wp.Device,
         num_threads: int | None = None,
         block_dim: int = 128,
+        rows_per_chunk: int | None = None,
     ) -> None:
         self._device = device
         self._values: list[Any] = [0, *inputs, *outputs]
@@ -93,8 +95,10 @@ class RowLaunch:
         self._chunks: list[wp.Launch] = []
         if device.is_cpu:
             threads = usable_cores() if num_threads is None else num_threads
-            agents = num_envs * int(np.prod(inner, dtype=np.int64))
-            chunks = max(min(threads, num_envs, agents // _AGENTS_PER_CHUNK), 1)
+            worth = rows_per_chunk
+            if worth is None:
+                worth = max(_AGENTS_PER_CHUNK // int(np.prod(inner, dtype=np.int64)), 1)
+            chunks = max(min(threads, num_envs // worth), 1)
             edges = np.linspace(0, num_envs, chunks + 1).astype(int).tolist()
             if chunks > 1:
                 self._chunks = [prepare(low, high) for low, high in itertools.pairwise(edges)]
@@ -103,7 +107,8 @@ class RowLaunch:
         """Launch, after setting the arguments that differ from those of the last call."""
         for name, value in changes.items():
             index = self._names[name]
-            if value is not self._values[index]:
+            last = self._values[index]
+            if value is not last and not (isinstance(value, (int, float)) and value == last):
                 self._values[index] = value
                 self._whole.set_param_at_index(index, value)
                 for chunk in self._chunks:

@@ -36,8 +36,10 @@ __all__ = [
     "nearest_on_line",
     "point_at",
     "read_position",
+    "side_of_foot",
     "tangent_at",
     "track_view",
+    "vertex_curvature",
     "walk_line",
     "wrap_s",
 ]
