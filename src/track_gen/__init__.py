@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from track_gen.batch import EnvTrack, Track
 from track_gen.config import TrackGenConfig
+from track_gen.elevation import Flat, Noise, RandomWalk, Uniform
 from track_gen.generators import (
     Bezier,
     Checkpoint,
@@ -19,6 +20,7 @@ from track_gen.generators import (
     get_spec,
     register_generator,
 )
+from track_gen.height_field import HeightField
 from track_gen.rng import PerEnvSeededRNG
 from track_gen.status import TrackStatus
 from track_gen.track_generator import GenerationReport, TrackGenerator
@@ -29,19 +31,24 @@ __all__ = [
     "Bezier",
     "Checkpoint",
     "EnvTrack",
+    "Flat",
     "GenerationReport",
     "GeneratorSettings",
     "GeneratorSpec",
+    "HeightField",
     "Hull",
     "Library",
+    "Noise",
     "PerEnvSeededRNG",
     "Polar",
+    "RandomWalk",
     "Repulsive",
     "Serpentine",
     "Track",
     "TrackGenConfig",
     "TrackGenerator",
     "TrackStatus",
+    "Uniform",
     "Voronoi",
     "__version__",
     "available_generators",

@@ -407,6 +407,8 @@ def elevate_kernel(
         inner_row[i] = wp.vec3f(p[0], p[1], z - bank)
     block_sync()
 
+    if varying == 0 and bank_slope == 0.0:
+        return
     for i in range(lane, n, wp.block_dim()):
         tangent = tangent_row[i]
         if varying != 0:
