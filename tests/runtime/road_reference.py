@@ -1,11 +1,83 @@
-"""Float64 reference of the runtime tools: NumPy and shapely, nothing of track_gen."""
+"""Float64 reference of the runtime tools: NumPy and shapely, and batches of mixed tracks."""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
 import shapely
+import warp as wp
+from conftest import make
+
+from track_gen import Track
+
+MIXED = (
+    {"generator": "bezier", "half_width": 0.1, "direction": "ccw"},
+    {"generator": "hull", "half_width": 0.1, "direction": "cw"},
+    {"generator": "polar", "half_width": 0.05, "direction": "random"},
+    {"generator": "voronoi", "half_width": 0.1, "direction": "random"},
+    {"generator": "checkpoint", "half_width": 0.06, "direction": "random"},
+)
+
+
+def to_track(arrays: dict[str, np.ndarray]) -> Track:
+    """A track of host arrays named and shaped as in ``track.numpy()``."""
+    track = Track.allocate(*arrays["center"].shape[:2], "cpu")
+    for name, array in arrays.items():
+        getattr(track, name).assign(array)
+    return track
+
+
+@functools.cache
+def mixed_tracks(num_envs: int) -> dict[str, np.ndarray]:
+    """Valid tracks of five families, both directions and three widths, as host arrays."""
+    parts = []
+    for k, config in enumerate(MIXED):
+        share = num_envs // len(MIXED) + (k < num_envs % len(MIXED))
+        parts.append(make(share, seeds=k, N_max=512, **config).generate().numpy())
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def circle(num_envs: int = 1, radius: float = 1.0, half_width: float = 0.1, n: int = 64) -> dict:
+    """Counter-clockwise circular roads as host arrays; index 0 is at angle 0."""
+    angle = 2.0 * np.pi * np.arange(n) / n
+    out = np.stack([np.cos(angle), np.sin(angle), np.zeros(n)], axis=-1)
+    along = np.stack([-np.sin(angle), np.cos(angle), np.zeros(n)], axis=-1)
+    edge = 2.0 * radius * np.sin(np.pi / n)
+    row = {
+        "center": radius * out,
+        "outer": (radius + half_width) * out,
+        "inner": (radius - half_width) * out,
+        "tangent": along,
+        "normal": -out,
+        "arclen": edge * np.arange(n),
+        "curvature": np.full(n, 2.0 * np.pi / n / edge),
+        "length": edge * n,
+        "half_width": half_width,
+        "spacing": edge,
+        "valid": True,
+        "status": 0,
+        "count": n,
+        "winding": 1,
+        "attempts": 1,
+        "required_count": n,
+    }
+    integers = ("status", "count", "winding", "attempts", "required_count")
+    dtypes = {"valid": np.bool_, **dict.fromkeys(integers, np.int32)}
+    return {
+        k: np.stack([np.asarray(v, dtypes.get(k, np.float32))] * num_envs) for k, v in row.items()
+    }
+
+
+def points(p: np.ndarray) -> wp.array:
+    """Positions [E, A, 3] as a Warp array of vec3f."""
+    return wp.array(np.asarray(p, np.float32), dtype=wp.vec3f, device="cpu")
+
+
+def floats(x: np.ndarray) -> wp.array:
+    """Values as a Warp array of float32."""
+    return wp.array(np.asarray(x, np.float32), dtype=wp.float32, device="cpu")
 
 
 @dataclass
@@ -109,20 +181,30 @@ def road(track: dict, env: int) -> Road:
     )
 
 
-def place(track: dict, env: np.ndarray, s: np.ndarray, n: np.ndarray) -> np.ndarray:
-    """Positions [k, 3] at arc length ``s`` and lateral offset ``n`` of the envs."""
-    out = np.empty((len(env), 3))
-    for k, e in enumerate(env):
-        count = track["count"][e]
-        ends = np.append(track["arclen"][e, :count], track["length"][e])
-        at = s[k] % track["length"][e]
-        i = min(np.searchsorted(ends, at, side="right") - 1, count - 1)
-        t = (at - ends[i]) / (ends[i + 1] - ends[i])
-        j = (i + 1) % count
-        normal = (1 - t) * track["normal"][e, i] + t * track["normal"][e, j]
-        out[k] = (1 - t) * track["center"][e, i] + t * track["center"][e, j]
-        out[k] += n[k] * normal / np.linalg.norm(normal)
-    return out
+def place(track: dict, s: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions [E, A, 3] and headings [E, A] at arc lengths ``s`` and offsets ``n`` [E, A]."""
+    E, N = track["arclen"].shape
+    rows = np.arange(E)[:, None]
+    count, length = track["count"][:, None], track["length"][:, None].astype(np.float64)
+    at = np.mod(s, length)
+    at[at >= np.broadcast_to(length, at.shape)] = 0.0
+    ends = np.concatenate([track["arclen"].astype(np.float64), np.full((E, 1), np.nan)], axis=1)
+    ends[np.arange(E), track["count"]] = track["length"]
+    i = np.clip((at * count / length).astype(int), 0, count - 1)
+    for _ in range(8):
+        i = np.where(ends[rows, i] > at, i - 1, i)
+        i = np.where(ends[rows, i + 1] <= at, i + 1, i)
+    j = (i + 1) % count
+    t = ((at - ends[rows, i]) / (ends[rows, i + 1] - ends[rows, i]))[..., None]
+
+    def between(name: str) -> np.ndarray:
+        line = track[name].astype(np.float64)
+        return (1.0 - t) * line[rows, i] + t * line[rows, j]
+
+    normal = between("normal")
+    normal /= np.linalg.norm(normal, axis=-1, keepdims=True)
+    position = between("center") + n[..., None] * normal
+    return position, np.arctan2(-normal[..., 0], normal[..., 1])
 
 
 def corners(p: np.ndarray, heading: float, box: tuple, offset: float = 0.0) -> np.ndarray:

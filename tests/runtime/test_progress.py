@@ -1,0 +1,281 @@
+"""Progress and laps: two laps are two laps, and nothing else is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from road_reference import circle, mixed_tracks, place, points, to_track
+
+from track_gen.runtime import Localizer, ProgressTracker
+
+
+class Driver:
+    """Agents driven along given arc lengths, with sums of everything the tracker reports."""
+
+    def __init__(self, arrays: dict, num_agents: int = 1, **options):
+        self.arrays = arrays
+        self.tracker = ProgressTracker(to_track(arrays), num_agents, **options)
+        shape = (len(arrays["count"]), num_agents)
+        self.deltas = np.zeros(shape)
+        self.finished = np.zeros(shape, int)
+        self.forward = np.zeros(shape, int)
+        self.backward = np.zeros(shape, int)
+        self.jumps = np.zeros(shape, int)
+        self.wrong = np.zeros(shape, int)
+
+    def at(self, s, n=0.0, mask=None):
+        shape = self.deltas.shape
+        p, _ = place(self.arrays, np.broadcast_to(s, shape), np.broadcast_to(n, shape))
+        self.step(p, mask)
+
+    def step(self, p, mask=None):
+        t = self.tracker
+        t.update(points(p), mask=mask)
+        self.deltas += t.delta.numpy()
+        self.finished += t.finished_lap.numpy()
+        self.forward += t.crossing.numpy() == 1
+        self.backward += t.crossing.numpy() == -1
+        self.jumps += t.jumped.numpy()
+        self.wrong += t.wrong_way.numpy()
+
+    @property
+    def laps(self):
+        return self.tracker.laps.numpy()
+
+    @property
+    def total(self):
+        return self.tracker.total.numpy()
+
+
+@pytest.mark.parametrize("weave", [0.0, 0.9])
+def test_two_laps_from_any_start_are_two_laps(weave):
+    arrays = mixed_tracks(1000)
+    length = arrays["length"][:, None].astype(np.float64)
+    rng = np.random.default_rng(5)
+    start = rng.random((1000, 3)) * length
+    start[:, 0] = 0.0
+    start[:, 1] = arrays["arclen"][:, 7]
+    driver = Driver(arrays, 3)
+    steps = 2 * int(np.ceil((length / arrays["half_width"][:, None]).max() / 1.5))
+    width = arrays["half_width"][:, None]
+    for k in range(steps + 1):
+        way = 2.0 * k / steps
+        driver.at(start + way * length, weave * width * np.sin(6.0 * np.pi * way))
+    assert (driver.laps == 2).all()
+    assert (driver.finished == 2).all() and (driver.forward == 2).all()
+    assert (driver.backward == 0).all()
+    assert (driver.jumps == 0).all() and (driver.wrong == 0).all()
+    assert np.abs(driver.total - 2.0 * length).max() < 1e-4
+    assert np.abs(driver.deltas - 2.0 * length).max() < 1e-4
+    times = driver.tracker.last_lap_steps.numpy(), driver.tracker.best_lap_steps.numpy()
+    for steps_of_lap in times:
+        assert (np.abs(steps_of_lap - steps // 2) <= 1).all()
+
+
+def test_laps_at_the_start_line():
+    arrays = circle(4)
+    length = float(arrays["length"][0])
+    # On the line, behind it as on a grid, far before it, just beyond it.
+    start = np.array([[0.0], [-0.3], [0.4 * length], [0.05]])
+    driver = Driver(arrays, line="start")
+    seen = []
+    for way in np.arange(0.0, 2.0 * length + 0.35, 0.02):
+        driver.at(start + way)
+        seen.append(driver.laps[:, 0].copy())
+    seen = np.array(seen)
+    assert (seen[-1] == [2, 2, 1, 1]).all()
+    first = 0.02 * (seen > 0).argmax(axis=0)
+    expected = [length, 0.3 + length, 1.6 * length, 2.0 * length - 0.05]
+    assert first == pytest.approx(expected, abs=0.021)
+
+
+def test_exactly_one_lap_from_exactly_the_line():
+    arrays = mixed_tracks(200)
+    length = arrays["length"][:, None].astype(np.float64)
+    for line in ("spawn", "start"):
+        driver = Driver(arrays, line=line)
+        for k in range(201):
+            driver.at(k / 200.0 * length)
+        assert (driver.laps == 1).all() and (driver.forward == 1).all()
+        assert np.abs(driver.total - length).max() < 1e-4
+
+
+def test_reversing_gives_nothing():
+    arrays = mixed_tracks(100)
+    length = arrays["length"][:, None].astype(np.float64)
+    driver = Driver(arrays)
+    for k in range(401):
+        driver.at(0.3 * length - k / 200.0 * length)
+    assert (driver.laps == 0).all() and (driver.forward == 0).all()
+    assert (driver.backward == 2).all()
+    assert np.abs(driver.total + 2.0 * length).max() < 1e-4
+    assert driver.tracker.wrong_way.numpy().all()
+
+
+def test_spinning_and_rocking_over_the_line_give_nothing():
+    arrays = mixed_tracks(100)
+    width = arrays["half_width"][:, None].astype(np.float64)
+    driver = Driver(arrays, 2)
+    for k in range(400):
+        spin = 2.0 * np.pi * k / 20.0
+        driver.at(
+            np.c_[0.5 * width * np.sin(spin), 0.5 * width * np.cos(spin)],
+            np.c_[0.5 * width * np.cos(spin), 0.0 * width],
+        )
+    assert (driver.laps == 0).all()
+    assert (driver.forward > 5).all() and (driver.backward > 5).all()
+    assert (np.abs(driver.total) < 1.1 * width).all()
+    assert (driver.wrong == 0).all()
+
+
+def test_jumping_across_gives_no_lap_and_no_progress():
+    arrays = mixed_tracks(100)
+    length = arrays["length"][:, None].astype(np.float64)
+    driver = Driver(arrays)
+    way = np.linspace(0.0, 0.3, 61)
+    for k in way:
+        driver.at(k * length)
+    before = driver.total.copy()
+    driver.at(0.65 * length)
+    assert (driver.jumps == 1).all()
+    assert (driver.total == before).all()
+    for k in np.linspace(0.65, 1.05, 81):
+        driver.at(k * length)
+    assert (driver.laps == 0).all() and (driver.forward == 1).all()
+    # From the line on a whole loop counts again.
+    for k in np.linspace(1.05, 2.001, 201):
+        driver.at(k * length)
+    assert (driver.laps == 1).all()
+    assert np.abs(driver.total - (0.3 + 0.4 + 0.951) * length).max() < 2e-4
+
+
+def test_jumping_back_and_driving_again_gives_no_progress():
+    arrays = circle()
+    length = float(arrays["length"][0])
+    driver = Driver(arrays)
+    for _ in range(5):
+        for k in np.linspace(0.1, 0.5, 41):
+            driver.at(k * length)
+    assert driver.total[0, 0] == pytest.approx(0.4 * length, abs=1e-4)
+    assert driver.jumps[0, 0] == 4
+    for k in np.linspace(0.5, 0.6, 11):
+        driver.at(k * length)
+    assert driver.total[0, 0] == pytest.approx(0.5 * length, abs=1e-4)
+    # Flickering between two places and back costs nothing.
+    for _ in range(3):
+        driver.at(0.9 * length)
+        driver.at(0.6 * length)
+    for k in np.linspace(0.6, 0.7, 11):
+        driver.at(k * length)
+    assert driver.total[0, 0] == pytest.approx(0.6 * length, abs=1e-4)
+    assert driver.laps[0, 0] == 0
+
+
+def test_cutting_the_same_corner_every_loop_gives_no_lap():
+    arrays = circle()
+    length = float(arrays["length"][0])
+    driver = Driver(arrays)
+    for loop in range(4):
+        for k in [*np.linspace(0.0, 0.3, 31), *np.linspace(0.6, 0.99, 40)]:
+            driver.at((loop + k) * length)
+    assert driver.laps[0, 0] == 0
+    assert driver.total[0, 0] < 4 * 0.75 * length
+
+
+def test_a_teleport_with_reset_is_no_progress():
+    arrays = mixed_tracks(10)
+    length = arrays["length"][:, None].astype(np.float64)
+    driver = Driver(arrays)
+    for k in np.linspace(0.0, 0.5, 101):
+        driver.at(k * length)
+    mask = np.arange(10) % 2 == 0
+    driver.tracker.reset(mask)
+    assert (driver.total[mask] == 0.0).all() and (driver.total[~mask] > 0.0).all()
+    place_after = np.where(mask[:, None], 0.9, 0.5) * length
+    driver.at(place_after)
+    assert (driver.tracker.delta.numpy()[mask] == 0.0).all()
+    assert not driver.tracker.jumped.numpy().any()
+    for k in np.linspace(0.0, 1.0, 201):
+        driver.at(place_after + k * length)
+    assert (driver.laps == 1).all()
+    assert driver.total[mask] == pytest.approx(length[mask], abs=1e-4)
+    assert driver.total[~mask] == pytest.approx(1.5 * length[~mask], abs=1e-4)
+    assert (driver.tracker.steps.numpy()[mask] == 201).all()
+
+
+def test_wrong_way_sets_and_clears():
+    arrays = circle()
+    driver = Driver(arrays, wrong_way_distance=2.0)
+    flags = []
+    for s in [*np.arange(0.0, 0.5, 0.05), *np.arange(0.5, 0.0, -0.05), *np.arange(0.0, 0.5, 0.05)]:
+        driver.at(s)
+        flags.append(bool(driver.tracker.wrong_way.numpy()[0, 0]))
+    assert not any(flags[:14]) and all(flags[16:22]) and not any(flags[26:])
+
+
+def test_a_step_without_a_place_changes_nothing():
+    arrays = circle(3)
+    arrays["valid"][2] = False
+    driver = Driver(arrays)
+    driver.at(0.1)
+    driver.at(0.2)
+    p, _ = place(arrays, np.full((3, 1), 0.25), np.zeros((3, 1)))
+    p[0] = np.nan
+    driver.step(p)
+    assert (driver.tracker.delta.numpy()[[0, 2]] == 0.0).all()
+    assert driver.tracker.total.numpy()[:, 0] == pytest.approx([0.1, 0.15, 0.0], abs=1e-5)
+    driver.at(0.3)
+    assert driver.tracker.total.numpy()[:, 0] == pytest.approx([0.2, 0.2, 0.0], abs=1e-5)
+    assert driver.tracker.steps.numpy()[:, 0].tolist() == [2, 3, 0]
+
+
+def test_masked_rows_stay():
+    arrays = mixed_tracks(10)
+    driver = Driver(arrays)
+    driver.at(0.1)
+    mask = np.arange(10) < 3
+    driver.at(0.2, mask=mask)
+    assert (driver.total[~mask] == 0.0).all()
+    assert driver.total[mask] == pytest.approx(0.1, abs=1e-5)
+
+
+def test_a_shared_localizer():
+    arrays = circle(2)
+    track = to_track(arrays)
+    localizer = Localizer(track)
+    tracker = ProgressTracker(track, localizer=localizer)
+    for s in (0.1, 0.15, 0.2):
+        localizer.update(points(place(arrays, np.full((2, 1), s), np.zeros((2, 1)))[0]))
+        tracker.update()
+    assert tracker.total.numpy() == pytest.approx(0.1, abs=1e-5)
+    with pytest.raises(ValueError, match="localizer must be of the same track"):
+        ProgressTracker(to_track(arrays), localizer=localizer)
+    with pytest.raises(ValueError, match="localizer must be of num_agents=2, got 1"):
+        ProgressTracker(track, 2, localizer=localizer)
+    with pytest.raises(TypeError, match="localizer must be a Localizer, got float"):
+        ProgressTracker(track, localizer=1.0)
+    with pytest.raises(ValueError, match="update needs positions"):
+        ProgressTracker(track).update()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        ({"line": "finish"}, "ProgressTracker.line must be one of"),
+        ({"max_step": 0.0}, "ProgressTracker.max_step must be finite and > 0"),
+        ({"wrong_way_distance": -1.0}, "ProgressTracker.wrong_way_distance must be finite"),
+    ],
+)
+def test_bad_arguments(arguments, text):
+    with pytest.raises(ValueError, match=text):
+        ProgressTracker(to_track(circle()), **arguments)
+
+
+def test_long_runs_stay_exact():
+    arrays = circle(n=200)
+    length = float(arrays["length"][0])
+    driver = Driver(arrays)
+    for k in range(20001):
+        driver.at(k * 0.01 * length)
+    assert driver.laps[0, 0] == 200
+    assert driver.total[0, 0] == pytest.approx(200.0 * length, rel=1e-6)
