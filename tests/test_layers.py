@@ -22,7 +22,7 @@ ROWS = (
     ("checks", "status"),
     ("block", "rng", "geometry"),
     ("polyline", "parameters", "elevation", "flight_line", "gate_rules"),
-    ("batch", "gate_batch", "report"),
+    ("batch", "gate_batch", "gate_pushes", "report"),
     ("generators.spec",),
     ("generators.crossings",),
     ("generators.corners", "generators.growth"),

@@ -15,7 +15,7 @@ from track_gen.checks import (
 )
 from track_gen.elevation import ElevationSettings, Flat
 from track_gen.flight_line import LINES
-from track_gen.gate_rules import GateRules
+from track_gen.gate_rules import LINE_SAMPLES, GateRules
 from track_gen.generators import available_generators, get_spec, spec_of
 from track_gen.generators.spec import AnchorSource, GeneratorSettings, GeneratorSpec
 from track_gen.parameters import SCALE, Knob, Range
@@ -322,6 +322,7 @@ class GateGenConfig:
         leans = self.align == "tangent" and self.varies
         rules.lean = math.sin(math.atan(self.height_grade)) if leans else 0.0
         rules.line = LINES.index(self.line)
+        rules.samples = LINE_SAMPLES
         rules.sense = -1 if self.ordering == "cw" else 1
         rules.tangent = int(self.align == "tangent")
         return rules

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import warp as wp
 
-__all__ = ["GateRules", "GateSizes", "bounding_box", "boxes_apart", "gate_sizes"]
+__all__ = ["LINE_SAMPLES", "GateRules", "GateSizes", "bounding_box", "boxes_apart", "gate_sizes"]
 
 wp.set_module_options({"enable_backward": False})
+
+LINE_SAMPLES = 32
+"""Samples per interval of the flight line; a kernel argument, so that nothing is unrolled."""
 
 
 @wp.struct
 class GateRules:
-    """Configuration of a course; a length below zero follows the gate's width."""
+    """Configuration of a course; a length below zero follows the gate's width.
+
+    ``samples`` per interval of the flight line are what its limits are judged at.
+    """
 
     gate_height: wp.float32
     clearance: wp.float32
@@ -24,6 +30,7 @@ class GateRules:
     max_incidence: wp.float32
     lean: wp.float32
     line: wp.int32
+    samples: wp.int32
     sense: wp.int32
     tangent: wp.int32
 

@@ -16,14 +16,10 @@ from dataclasses import dataclass
 import warp as wp
 
 from track_gen.block import block_lane, block_launch, block_sync, block_vote
-from track_gen.flight_line import (
-    gate_direction,
-    interval_curvature,
-    interval_point,
-    make_interval,
-)
+from track_gen.flight_line import gate_direction
+from track_gen.gate_pushes import corridor_push, half_curvatures, line_contact
 from track_gen.gate_rules import GateRules, GateSizes, bounding_box, gate_sizes
-from track_gen.geometry import cos_sin, cross, left_of, turn_angle
+from track_gen.geometry import cos_sin, turn_angle, wrap_angle
 from track_gen.polyline import next_index, previous_index
 
 __all__ = ["FREE_STAGES", "RESORT_STAGES", "RING_STAGES", "GateLayoutScratch", "relax_gates"]
@@ -40,8 +36,6 @@ RING_STAGES = 4
 _FAIR_SWEEPS = 40
 _RELAX_SWEEPS = 80
 _GROW_AFTER = 15
-_SAMPLES = 32
-"""Curvature samples per interval: those that the course is judged by."""
 
 _DEGREE = math.pi / 180.0
 _TWO_PI = 2.0 * math.pi
@@ -61,7 +55,7 @@ class GateLayoutScratch:
     turns: wp.array
     """Turn at each gate, float32, shape [E, G]."""
     bends: wp.array
-    """Smoothing displacement and excess curvature of each gate, vec3f, shape [E, G]."""
+    """Smoothing displacement, excess curvature and line contacts of each gate, vec4f, [E, G]."""
     contacts: wp.array
     """Push between interval and gate and where it acts, vec3f, shape [E, G * G]."""
     moves: wp.array
@@ -78,7 +72,7 @@ class GateLayoutScratch:
             directions=rows(max_gates, wp.vec3f),
             curvature=rows(max_gates, wp.vec2f),
             turns=rows(max_gates, wp.float32),
-            bends=rows(max_gates, wp.vec3f),
+            bends=rows(max_gates, wp.vec4f),
             contacts=rows(max_gates * max_gates, wp.vec3f),
             moves=rows(max_gates, wp.vec2f),
         )
@@ -132,139 +126,6 @@ def _smooth_turns(
 
 
 @wp.func
-def _half_curvatures(
-    start: wp.vec2f, end: wp.vec2f, first: wp.vec3f, last: wp.vec3f, line: int
-) -> wp.vec2f:
-    """Largest plan curvature of the first and of the second half of an interval."""
-    interval = make_interval(start, end, first, last, line)
-    a = float(0.0)
-    b = float(0.0)
-    for k in range(wp.static(_SAMPLES // 2 + 1)):
-        u = float(k) * wp.static(1.0 / _SAMPLES)
-        a = wp.max(a, interval_curvature(interval, u))
-        b = wp.max(b, interval_curvature(interval, u + 0.5))
-    return wp.vec2f(wp.sqrt(a), wp.sqrt(b))
-
-
-@wp.func
-def _line_contact(
-    gate: wp.vec2f,
-    start: wp.vec2f,
-    end: wp.vec2f,
-    first: wp.vec3f,
-    last: wp.vec3f,
-    line: int,
-    outer: float,
-    room: float,
-    gap: float,
-) -> wp.vec4f:
-    """Push of a gate away from an interval: (x, y, parameter of the nearest point, distance).
-
-    The parameter is negative where the line keeps ``room``. The interval is a polyline with an edge
-    per ``outer``, so that its sagitta is small against the room.
-    """
-    chord = end - start
-    length = wp.length(chord)
-    none = wp.vec4f(0.0, 0.0, -1.0, 1.0e30)
-    away = gate - 0.5 * (start + end)
-    reach = 0.9 * length + room
-    if wp.dot(away, away) > reach * reach:
-        return none
-    interval = make_interval(start, end, first, last, line)
-    edges = wp.clamp(int(length / outer) + 1, 8, 32)
-    step = 1.0 / float(edges)
-    best = float(1.0e30)
-    best_u = float(0.0)
-    best_offset = wp.vec2f(0.0, 0.0)
-    p = start
-    for k in range(edges):
-        q = interval_point(interval, float(k + 1) * step)
-        e = q - p
-        d = gate - p
-        t = wp.clamp(wp.dot(d, e) / wp.max(wp.dot(e, e), 1.0e-30), 0.0, 1.0)
-        offset = d - t * e
-        square = wp.dot(offset, offset)
-        if square < best:
-            best = square
-            best_u = (float(k) + t) * step
-            best_offset = offset
-        p = q
-    if best >= room * room:
-        return none
-    distance = wp.sqrt(best)
-    normal = best_offset / wp.max(distance, 1.0e-30)
-    if distance < 1.0e-6 * gap:
-        normal = left_of(wp.normalize(chord))
-    v = 1.0 - best_u
-    push = (room - distance) / (1.0 + v * v + best_u * best_u)
-    return wp.vec4f(push * normal[0], push * normal[1], best_u, distance)
-
-
-@wp.func
-def _corridor_push(
-    between: wp.vec2f,
-    f0: wp.vec2f,
-    f1: wp.vec2f,
-    approach: float,
-    half_width: float,
-    outer: float,
-    depth: float,
-    sign: float,
-) -> wp.vec3f:
-    """Push of the bar of a gate out of another gate's corridor: (x, y, penetration).
-
-    The separating axis test of two rectangles in plan; the push goes along the axis of least
-    penetration.
-
-    Args:
-        between: From the corridor's gate to the bar's gate.
-        f0: Forward of the corridor's gate.
-        f1: Forward of the bar's gate.
-        approach: Half length of the corridor.
-        half_width: Half width of the corridor.
-        outer: Half width of the bar.
-        depth: Half depth of the bar.
-        sign: Side that the bar goes to where both centres are level along the axis.
-    """
-    l0 = left_of(f0)
-    l1 = left_of(f1)
-    c = wp.abs(wp.dot(f0, f1))
-    s = wp.abs(cross(f0, f1))
-    least = float(1.0e30)
-    axis = f0
-    a = wp.dot(between, f0)
-    p = approach + depth * c + outer * s - wp.abs(a)
-    side = a
-    if p < least:
-        least = p
-    a = wp.dot(between, l0)
-    p = half_width + depth * s + outer * c - wp.abs(a)
-    if p < least:
-        least = p
-        axis = l0
-        side = a
-    a = wp.dot(between, f1)
-    p = depth + approach * c + half_width * s - wp.abs(a)
-    if p < least:
-        least = p
-        axis = f1
-        side = a
-    a = wp.dot(between, l1)
-    p = outer + approach * s + half_width * c - wp.abs(a)
-    if p < least:
-        least = p
-        axis = l1
-        side = a
-    if least <= 0.0:
-        return wp.vec3f(0.0, 0.0, 0.0)
-    towards = float(1.0)
-    if side < 0.0 or (side == 0.0 and sign < 0.0):
-        towards = -1.0
-    amount = 0.5 * least * towards
-    return wp.vec3f(amount * axis[0], amount * axis[1], least)
-
-
-@wp.func
 def _gather_pairs(
     points: wp.array2d[wp.vec2f],
     directions: wp.array2d[wp.vec3f],
@@ -287,38 +148,39 @@ def _gather_pairs(
     move = wp.vec2f(0.0, 0.0)
     terms = int(0)
     flags = int(0)
-    for j in range(count):
+    # Each other gate comes twice: this gate's bar in its corridor, then its bar in this corridor.
+    for k in range(2 * count):
+        j = k // 2
         if j == i:
             continue
         away = here - points[env, j]
         distance = wp.length(away)
-        if distance > wp.max(near, room):
-            continue
         sign = float(1.0)
         if i < j:
             sign = -1.0
-        if distance < room:
+        if k == 2 * j and distance < room:
             unit = away / wp.max(distance, 1.0e-30)
             if distance < 1.0e-6 * sizes.gap:
-                k = 31 * wp.min(i, j) + wp.max(i, j) + 1
-                unit = sign * cos_sin(wp.static(_GOLDEN_ANGLE) * float(k % 997))
+                number = 31 * wp.min(i, j) + wp.max(i, j) + 1
+                unit = sign * cos_sin(wrap_angle(wp.static(_GOLDEN_ANGLE) * float(number)))
             move += 0.5 * (room - distance) * unit
             terms += 1
             if distance < 1.005 * sizes.gap:
                 flags = wp.static(_VIOLATED | _CROWDED)
         if distance <= near:
             d1 = directions[env, j]
-            f1 = wp.vec2f(d1[0], d1[1])
-            # This gate's bar in the other's corridor, then the other way round.
-            push = _corridor_push(away, f1, f0, approach, half_width, outer, depth, sign)
+            corridor = wp.vec2f(d1[0], d1[1])
+            bar = f0
+            towards = float(1.0)
+            if k != 2 * j:
+                corridor = f0
+                bar = wp.vec2f(d1[0], d1[1])
+                towards = -1.0
+            push = corridor_push(
+                towards * away, corridor, bar, approach, half_width, outer, depth, towards * sign
+            )
             if push[2] > 0.0:
-                move += wp.vec2f(push[0], push[1])
-                terms += 1
-                if push[2] > allowed:
-                    flags = wp.static(_VIOLATED | _CROWDED)
-            push = _corridor_push(-away, f0, f1, approach, half_width, outer, depth, -sign)
-            if push[2] > 0.0:
-                move -= wp.vec2f(push[0], push[1])
+                move += towards * wp.vec2f(push[0], push[1])
                 terms += 1
                 if push[2] > allowed:
                     flags = wp.static(_VIOLATED | _CROWDED)
@@ -353,7 +215,7 @@ def _relax(
     directions: wp.array2d[wp.vec3f],
     curvature: wp.array2d[wp.vec2f],
     turns: wp.array2d[wp.float32],
-    bends: wp.array2d[wp.vec3f],
+    bends: wp.array2d[wp.vec4f],
     contacts: wp.array2d[wp.vec3f],
     moves: wp.array2d[wp.vec2f],
     rules: GateRules,
@@ -383,12 +245,13 @@ def _relax(
         flags = int(0)
         for i in range(lane, count, wp.block_dim()):
             j = next_index(i, count)
-            curvature[env, i] = _half_curvatures(
+            curvature[env, i] = half_curvatures(
                 points[env, i],
                 points[env, j],
                 directions[env, i],
                 directions[env, j],
                 rules.line,
+                rules.samples,
             )
         for k in range(lane, count * count, wp.block_dim()):
             i = k // count
@@ -396,7 +259,7 @@ def _relax(
             j = next_index(i, count)
             contact = wp.vec4f(0.0, 0.0, -1.0, 1.0e30)
             if gate != i and gate != j:
-                contact = _line_contact(
+                contact = line_contact(
                     points[env, gate],
                     points[env, i],
                     points[env, j],
@@ -425,7 +288,9 @@ def _relax(
             if over > 0.0:
                 weight = wp.max(weight, wp.min(0.15 + 0.5 * over, 0.5))
             move = weight * (_middle(points, env, i, count) - points[env, i])
-            bends[env, i] = wp.vec3f(move[0], move[1], excess)
+            line = _gather_contacts(contacts, env, i, count)
+            bends[env, i] = wp.vec4f(move[0], move[1], excess, line[2])
+            moves[env, i] = wp.vec2f(line[0], line[1])
             if bend > 0.98:
                 flags |= wp.static(_VIOLATED | _CROWDED)
             if turn > rules.max_turn - wp.static(0.25 * _DEGREE):
@@ -448,12 +313,11 @@ def _relax(
             here = points[env, i]
             pairs = _gather_pairs(points, directions, sizes, env, i, count)
             flags |= int(pairs[3])
-            line = _gather_contacts(contacts, env, i, count)
-            terms = pairs[2] + line[2]
             own_bend = bends[env, i]
+            terms = pairs[2] + own_bend[3]
             last_bend = bends[env, h]
             next_bend = bends[env, j]
-            move = wp.vec2f(pairs[0] + line[0], pairs[1] + line[1])
+            move = moves[env, i] + wp.vec2f(pairs[0], pairs[1])
             move += wp.vec2f(
                 own_bend[0] - 0.25 * (last_bend[0] + next_bend[0]),
                 own_bend[1] - 0.25 * (last_bend[1] + next_bend[1]),
@@ -569,7 +433,7 @@ def relax_gates_kernel(
     directions: wp.array2d[wp.vec3f],
     curvature: wp.array2d[wp.vec2f],
     turns: wp.array2d[wp.float32],
-    bends: wp.array2d[wp.vec3f],
+    bends: wp.array2d[wp.vec4f],
     contacts: wp.array2d[wp.vec3f],
     moves: wp.array2d[wp.vec2f],
     # Out:

@@ -38,8 +38,6 @@ __all__ = ["GateHeightScratch", "judge_gates", "place_gates"]
 
 wp.set_module_options({"enable_backward": False, "default_grid_stride": False})
 
-_SAMPLES = 32
-"""Samples per interval of the flight line."""
 _TWO_PI = 2.0 * math.pi
 _FIXED = int(GateStatus.PARAMETER)
 
@@ -242,8 +240,8 @@ def place_gates_kernel(
         for i in range(lane, count, wp.block_dim()):
             interval = _interval(position_out, lines, env, i, count, rules.line)
             height = _heights(interval, position_out, lines, env, i, count)
-            for k in range(wp.static(_SAMPLES + 1)):
-                u = float(k) * wp.static(1.0 / _SAMPLES)
+            for k in range(rules.samples + 1):
+                u = float(k) / float(rules.samples)
                 slope = height_slope(interval, height, u)
                 steepest = wp.max(steepest, wp.abs(slope[0]))
                 sharpest = wp.max(sharpest, wp.abs(slope[1]))
@@ -349,7 +347,7 @@ def _line_flags(
     lines: wp.array2d[wp.vec4f],
     forward: wp.vec3f,
     left: wp.vec3f,
-    line: int,
+    rules: GateRules,
     outer: float,
     outer_height: float,
     env: int,
@@ -359,7 +357,7 @@ def _line_flags(
 ) -> int:
     """Reasons of flying the interval that starts at gate ``i`` past or through gate ``gate``."""
     center = position[env, gate]
-    interval = _interval(position, lines, env, i, count, line)
+    interval = _interval(position, lines, env, i, count, rules.line)
     j = next_index(i, count)
     chord = planar(position[env, j]) - interval.start
     away = planar(center) - interval.start - 0.5 * chord
@@ -371,16 +369,17 @@ def _line_flags(
     up = wp.cross(forward, left)
     flags = int(0)
     passed = bool(False)
+    step = 1.0 / float(rules.samples)
     a = position[env, i] - center
     ax = wp.dot(forward, a)
     if gate == i:
         ax = 0.0
-    for k in range(1, wp.static(_SAMPLES + 1)):
-        u = float(k) * wp.static(1.0 / _SAMPLES)
+    for k in range(1, rules.samples + 1):
+        u = float(k) * step
         p = interval_point(interval, u)
         b = wp.vec3f(p[0], p[1], interval_height(height, u)) - center
         bx = wp.dot(forward, b)
-        own = leads_here and k == wp.static(_SAMPLES)
+        own = leads_here and k == rules.samples
         if own:
             bx = 0.0
             passed = ax < 0.0
@@ -440,8 +439,8 @@ def _gate_flags(
     height = _heights(interval, position, lines, env, i, count)
     steepest = float(0.0)
     bent = float(0.0)
-    for k in range(wp.static(_SAMPLES + 1)):
-        u = float(k) * wp.static(1.0 / _SAMPLES)
+    for k in range(rules.samples + 1):
+        u = float(k) / float(rules.samples)
         slope = height_slope(interval, height, u)
         steepest = wp.max(steepest, wp.abs(slope[0]))
         curvature = interval_curvature(interval, u)
@@ -519,7 +518,7 @@ def judge_gates_kernel(
                 lines,
                 tangent_in[env, j],
                 normal_in[env, j],
-                rules.line,
+                rules,
                 sizes.outer,
                 sizes.outer_height,
                 env,
