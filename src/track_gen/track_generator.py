@@ -186,7 +186,6 @@ class _PipelineBuilder:
                         t.count,
                         t.half_width,
                         t.winding,
-                        t.normal,
                         t.curvature,
                         t.center,
                         t.outer,

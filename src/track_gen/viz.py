@@ -15,14 +15,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from track_gen.batch import EnvTrack, Track
-from track_gen.checks import check_int
+from track_gen.checks import check_float, check_int
 from track_gen.status import TrackStatus
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["check_picture_path", "draw_track", "plot_families", "plot_tracks", "reason_text"]
+__all__ = [
+    "check_picture_path",
+    "draw_track",
+    "plot_elevation",
+    "plot_families",
+    "plot_relief",
+    "plot_tracks",
+    "reason_text",
+]
 
 _PAPER = "#f7f6f2"
 _ASPHALT = "#33373d"
@@ -296,4 +304,147 @@ def plot_families(
             fontsize=11,
             color=_TEXT,
         )
+    return _save(figure, path)
+
+
+def _one_road(name: str, track: Track, env: int) -> EnvTrack:
+    """One env of a batch that has a road.
+
+    Raises:
+        IndexError: If the row does not exist.
+        ValueError: If it has no road.
+    """
+    one = track.env(env)
+    if one.count < 3:
+        raise ValueError(f"{name}: env {env} has no road: {reason_text(one.status)}")
+    return one
+
+
+def plot_elevation(
+    track: Track,
+    env: int = 0,
+    max_grade: float | None = None,
+    path: str | Path | None = None,
+    title: str | None = None,
+) -> Figure:
+    """The heights of one track along its lap, and below them the grade of its three lines.
+
+    Args:
+        track: Batch of tracks; one row is read back, so this synchronises.
+        env: Row to draw.
+        max_grade: Limit to mark, or None.
+        path: File to write (png, svg, pdf, ...), or None.
+        title: Text above the strip.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
+        IndexError: If the row does not exist.
+        ValueError: If the row has no road or ``path`` cannot be written.
+    """
+    _require_matplotlib()
+    from matplotlib.figure import Figure
+
+    if path is not None:
+        check_picture_path("plot_elevation(path)", path)
+    one = _one_road("plot_elevation(env)", track, env)
+    figure = Figure(figsize=(9.0, 3.2), facecolor=_PAPER, layout="constrained")
+    heights, grades = figure.subplots(2, 1, sharex=True, height_ratios=[3, 2])
+    lap = np.append(one.arclen, one.length)
+    closed = {
+        name: np.vstack([line, line[:1]]).astype(np.float64)
+        for name, line in (("outer", one.outer), ("inner", one.inner), ("center", one.center))
+    }
+    colors = {"outer": _ARROW, "inner": _BAD_EDGE, "center": _EDGE}
+    low = min(line[:, 2].min() for line in closed.values())
+    heights.fill_between(lap, closed["center"][:, 2], low, color=_ASPHALT, alpha=0.12, linewidth=0)
+    for name, line in closed.items():
+        width = 1.4 if name == "center" else 0.9
+        heights.plot(lap, line[:, 2], color=colors[name], linewidth=width, label=name)
+        rise = np.diff(line, axis=0)
+        run = np.maximum(np.hypot(rise[:, 0], rise[:, 1]), 1e-30)
+        grades.stairs(100.0 * rise[:, 2] / run, lap, color=colors[name], linewidth=width)
+    if max_grade is not None:
+        for limit in (-max_grade, max_grade):
+            grades.axhline(100.0 * limit, color=_TEXT, linewidth=0.8, linestyle=(0, (5, 4)))
+    heights.set_ylabel("height", color=_TEXT)
+    heights.legend(loc="upper right", frameon=False, ncols=3, fontsize=8)
+    grades.set_ylabel("grade [%]", color=_TEXT)
+    grades.set_xlabel("arc length", color=_TEXT)
+    grades.set_xlim(0.0, one.length)
+    for axes in (heights, grades):
+        axes.set_facecolor(_PAPER)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.tick_params(colors=_TEXT, labelsize=8)
+    if title:
+        figure.suptitle(title, fontsize=12, color=_TEXT)
+    return _save(figure, path)
+
+
+def plot_relief(
+    track: Track,
+    envs: Sequence[int] = (0,),
+    exaggeration: float = 3.0,
+    path: str | Path | None = None,
+    title: str | None = None,
+) -> Figure:
+    """Tracks in space, seen from above at an angle, on embankments coloured by height.
+
+    Args:
+        track: Batch of tracks; read back, so this synchronises.
+        envs: Rows to draw side by side.
+        exaggeration: Factor on the heights, > 0.
+        path: File to write (png, svg, pdf, ...), or None.
+        title: Text above the picture.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
+        IndexError: If a row does not exist.
+        ValueError: If a row has no road, there is none, or ``path`` cannot be written.
+    """
+    _require_matplotlib()
+    from matplotlib import colormaps
+    from matplotlib.colors import to_rgba
+    from matplotlib.figure import Figure
+    from mpl_toolkits.mplot3d.art3d import Poly3DCollection
+
+    exaggeration = check_float("plot_relief(exaggeration)", exaggeration, 0.0, low_open=True)
+    if path is not None:
+        check_picture_path("plot_relief(path)", path)
+    roads = [_one_road("plot_relief(envs)", track, env) for env in envs]
+    if not roads:
+        raise ValueError("plot_relief(envs) must name at least one env, got none")
+    figure = Figure(figsize=(4.2 * len(roads), 3.4), facecolor=_PAPER)
+    colors = colormaps["viridis"]
+    for column, one in enumerate(roads):
+        axes: Any = figure.add_subplot(1, len(roads), column + 1, projection="3d")
+        outer, inner = (line.astype(np.float64) for line in (one.outer, one.inner))
+        z = np.concatenate([outer[:, 2], inner[:, 2]])
+        span = float(np.ptp(z))
+        floor = z.min() - max(0.05 * np.ptp(outer[:, 0]) / exaggeration, 0.2 * span)
+        shade = (one.center[:, 2] - z.min()) / max(span, 1e-30)
+        outer_next, inner_next = (np.roll(line, -1, axis=0) for line in (outer, inner))
+        pieces = [np.stack([outer, outer_next, inner_next, inner], axis=1)]
+        for line, after in ((outer, outer_next), (inner, inner_next)):
+            walls = np.stack([line, after, after, line], axis=1)
+            walls[:, 2:, 2] = floor
+            pieces.append(walls)
+        faces = np.tile(colors(0.25 + 0.65 * shade), (3, 1))
+        faces[: one.count] = to_rgba(_ASPHALT)
+        # One collection, so that nearer pieces hide those behind them.
+        axes.add_collection3d(
+            Poly3DCollection(
+                np.concatenate(pieces), facecolors=faces, edgecolors=faces, linewidths=0.4
+            )
+        )
+        low, high = outer[:, :2].min(axis=0), outer[:, :2].max(axis=0)
+        axes.set_xlim(low[0], high[0])
+        axes.set_ylim(low[1], high[1])
+        axes.set_zlim(floor, z.max())
+        axes.set_box_aspect((*(high - low), exaggeration * (z.max() - floor)), zoom=1.05)
+        axes.view_init(elev=38.0, azim=-60.0)
+        axes.set_axis_off()
+        axes.set_facecolor(_PAPER)
+    figure.subplots_adjust(left=0.0, right=1.0, bottom=0.0, top=0.92 if title else 1.0, wspace=0.0)
+    if title:
+        figure.suptitle(title, fontsize=12, color=_TEXT)
     return _save(figure, path)

@@ -112,7 +112,7 @@ def lift(curves, half_width, settings, lanes=1):
     flat = {name: array.numpy().copy() for name, array in out.items()}
     o = out
     elevate(
-        seeds, episode, pending, count, width, o["winding"], o["normal"], o["curvature"],
+        seeds, episode, pending, count, width, o["winding"], o["curvature"],
         o["center"], o["outer"], o["inner"], o["tangent"], o["up"], o["arclen"], o["length"],
         o["spacing"], 0, ElevationConfig(settings), ElevationScratch.allocate(E, N, device), lanes,
         device,

@@ -258,7 +258,6 @@ def elevate_kernel(
     count_in: wp.array[wp.int32],
     half_width_in: wp.array[wp.float32],
     winding_in: wp.array[wp.int32],
-    normal_in: wp.array2d[wp.vec3f],
     curvature_in: wp.array2d[wp.float32],
     N_max: int,
     attempt: int,
@@ -317,7 +316,6 @@ def elevate_kernel(
     tangent_row = tangent_out[env]
     up_row = up_out[env]
     arclen_row = arclen_out[env]
-    normal_row = normal_in[env]
     curvature_row = curvature_in[env]
 
     # What rounding of the published heights, and of distances round the loop, can add to an angle
@@ -410,26 +408,28 @@ def elevate_kernel(
     if varying == 0 and bank_slope == 0.0:
         return
     for i in range(lane, n, wp.block_dim()):
-        tangent = tangent_row[i]
+        heading = tangent_row[i]
+        grade = float(0.0)
+        cosine = float(1.0)
         if varying != 0:
+            here = center_row[i]
             behind = center_row[previous_index(i, n)]
             ahead = center_row[next_index(i, n)]
             run = wp.length(planar(ahead) - planar(behind))
             if run > 0.0:
                 grade = (ahead[2] - behind[2]) / run
                 cosine = 1.0 / wp.sqrt(1.0 + grade * grade)
-                tangent = cosine * wp.vec3f(tangent[0], tangent[1], grade)
-                tangent_row[i] = tangent
+                tangent_row[i] = cosine * wp.vec3f(heading[0], heading[1], grade)
             edge = float(0.0)
             if i > 0:
-                edge = wp.length(center_row[i] - behind)
+                edge = wp.length(here - behind)
             arclen_row[i] = edge
-        left = normal_row[i]
-        up = wp.cross(tangent, left)
+        up = wp.vec3f(-grade * heading[0], -grade * heading[1], 1.0)
         if bank_slope > 0.0:
             slope = banks_row[i] / half_width
-            up = wp.normalize(wp.cross(tangent, wp.vec3f(left[0], left[1], -slope)))
-        up_row[i] = up
+            up += slope * wp.vec3f(-heading[1], heading[0], 0.0)
+            cosine = 1.0 / wp.length(up)
+        up_row[i] = cosine * up
 
     if varying != 0:
         block_sync()
@@ -447,7 +447,6 @@ def elevate(
     count: wp.array,
     half_width: wp.array,
     winding: wp.array,
-    normal: wp.array,
     curvature: wp.array,
     center: wp.array,
     outer: wp.array,
@@ -474,7 +473,6 @@ def elevate(
         count: Points, int32, shape [E].
         half_width: Half width [length], float32, shape [E].
         winding: +1 or -1, int32, shape [E].
-        normal: Left normals in plan view, vec3f, shape [E, N_max].
         curvature: Plan curvature, left positive, float32, shape [E, N_max].
         center: In and out: centreline, vec3f, shape [E, N_max].
         outer: In and out: the border that encloses the other, vec3f, shape [E, N_max].
@@ -496,7 +494,7 @@ def elevate(
         center.shape[0],
         lanes,
         inputs=[
-            seeds, episode, pending, count, half_width, winding, normal, curvature,
+            seeds, episode, pending, count, half_width, winding, curvature,
             center.shape[1], attempt, make_profile(settings, config.max_grade),
             int(not isinstance(settings, Flat)), config.max_grade, config.bank_slope,
             settings.banking_radius,
