@@ -13,8 +13,8 @@ import warp as wp
 from matplotlib.figure import Figure
 from PIL import Image
 
-from track_gen import Library, PerEnvSeededRNG, TrackGenConfig, TrackGenerator
-from track_gen.viz import plot_families, plot_tracks
+from track_gen import Library, Noise, PerEnvSeededRNG, TrackGenConfig, TrackGenerator
+from track_gen.viz import plot_elevation, plot_families, plot_relief, plot_tracks
 
 IMAGES = Path(__file__).parent / "images"
 FAMILIES = ("bezier", "hull", "polar", "voronoi", "checkpoint")
@@ -28,10 +28,14 @@ def save(figure: Figure, name: str) -> None:
     image.quantize(64, dither=Image.Dither.NONE).save(IMAGES / name, optimize=True)
 
 
-def batch(generator, num_envs: int, half_width: float):
+def batch(generator, num_envs: int, half_width: float, elevation=None):
     """A batch of tracks with seed 0."""
     config = TrackGenConfig(
-        num_envs=num_envs, half_width=half_width, generator=generator, device="cpu"
+        num_envs=num_envs,
+        half_width=half_width,
+        generator=generator,
+        elevation=elevation,
+        device="cpu",
     )
     rng = PerEnvSeededRNG(seeds=0, num_envs=num_envs, device="cpu")
     return TrackGenerator(config, rng).generate()
@@ -55,6 +59,9 @@ def main() -> None:
         save(plot_tracks(batch(name, 64, 0.06), columns=16), f"{name}.png")
     library = Library(curves=example_curves(), names=["stadium", "kidney", "corner", "clover"])
     save(plot_tracks(batch(library, 16, 0.08), columns=8), "library.png")
+    hills = batch("bezier", 4, 0.06, Noise(banking=15.0))
+    save(plot_relief(hills, (0, 1, 2)), "elevation-relief.png")
+    save(plot_elevation(hills, 0, max_grade=0.15), "elevation-strip.png")
 
 
 if __name__ == "__main__":
