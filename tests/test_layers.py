@@ -21,7 +21,8 @@ FAMILIES = (
 ROWS = (
     ("checks", "status"),
     ("block", "rng", "geometry"),
-    ("polyline", "parameters", "elevation", "flight_line", "gate_rules"),
+    ("polyline", "parameters", "elevation", "gate_rules"),
+    ("flight_line",),
     ("batch", "gate_batch", "gate_pushes", "report"),
     ("generators.spec",),
     ("generators.crossings",),
@@ -31,6 +32,7 @@ ROWS = (
     (
         "stages",
         "stages.elevation",
+        "stages.gate_heights",
         "stages.gate_layout",
         "stages.gate_order",
         "stages.gate_validity",
@@ -41,7 +43,7 @@ ROWS = (
         "stages.validity",
     ),
     ("config", "gate_config"),
-    ("executor", "height_field"),
+    ("executor", "height_field", "course_line"),
     ("track_generator", "gate_generator"),
     ("",),  # the package itself: public names only
     ("runtime.*", "envs.*"),

@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import warp as wp
 
+from track_gen.block import block_sync
 from track_gen.geometry import cross
+from track_gen.polyline import next_index, planar, previous_index
 
 __all__ = [
     "ARC",
@@ -20,6 +22,8 @@ __all__ = [
     "LINES",
     "LineInterval",
     "gate_direction",
+    "gate_heights",
+    "gate_interval",
     "gate_slope",
     "height_coefficients",
     "height_slope",
@@ -29,6 +33,7 @@ __all__ = [
     "interval_reach",
     "interval_velocity",
     "make_interval",
+    "write_gate_lines",
 ]
 
 wp.set_module_options({"enable_backward": False})
@@ -165,3 +170,55 @@ def height_slope(interval: LineInterval, height: wp.vec4f, u: float) -> wp.vec2f
     ddz = 2.0 * height[2] + (6.0 * u) * height[3]
     speed2 = wp.max(wp.dot(v, v), 1.0e-30)
     return wp.vec2f(dz / wp.sqrt(speed2), (ddz * speed2 - dz * wp.dot(v, a)) / (speed2 * speed2))
+
+
+@wp.func
+def write_gate_lines(
+    position: wp.array2d[wp.vec3f], lines: wp.array2d[wp.vec4f], env: int, lane: int, count: int
+):
+    """Write direction, speed and slope of the flight line at every gate; ends with a barrier."""
+    for i in range(lane, count, wp.block_dim()):
+        before = position[env, previous_index(i, count)]
+        here = position[env, i]
+        after = position[env, next_index(i, count)]
+        d = gate_direction(planar(before), planar(here), planar(after))
+        lines[env, i] = wp.vec4f(d[0], d[1], d[2], gate_slope(before, here, after, d[2]))
+    block_sync()
+
+
+@wp.func
+def gate_interval(
+    position: wp.array2d[wp.vec3f],
+    lines: wp.array2d[wp.vec4f],
+    env: int,
+    i: int,
+    count: int,
+    line: int,
+) -> LineInterval:
+    """Plan curve of the interval that starts at gate ``i``."""
+    j = next_index(i, count)
+    a = lines[env, i]
+    b = lines[env, j]
+    return make_interval(
+        planar(position[env, i]),
+        planar(position[env, j]),
+        wp.vec3f(a[0], a[1], a[2]),
+        wp.vec3f(b[0], b[1], b[2]),
+        line,
+    )
+
+
+@wp.func
+def gate_heights(
+    interval: LineInterval,
+    position: wp.array2d[wp.vec3f],
+    lines: wp.array2d[wp.vec4f],
+    env: int,
+    i: int,
+    count: int,
+) -> wp.vec4f:
+    """Height over the interval that starts at gate ``i``."""
+    j = next_index(i, count)
+    return height_coefficients(
+        interval, position[env, i][2], position[env, j][2], lines[env, i][3], lines[env, j][3]
+    )

@@ -19,6 +19,7 @@ from track_gen.generators.spec import AnchorJob
 from track_gen.parameters import ParameterTable, draw_knobs
 from track_gen.report import GenerationReport
 from track_gen.rng import PerEnvSeededRNG
+from track_gen.stages.gate_heights import GateHeightScratch, place_gates
 from track_gen.stages.gate_layout import (
     FREE_STAGES,
     RESORT_STAGES,
@@ -35,7 +36,7 @@ from track_gen.stages.gate_order import (
     order_gates,
     reorder_gates,
 )
-from track_gen.stages.gate_validity import GateHeightScratch, judge_gates, place_gates
+from track_gen.stages.gate_validity import judge_gates
 from track_gen.stages.gates import draw_counts
 from track_gen.status import GateStatus
 
@@ -248,7 +249,7 @@ class _PipelineBuilder:
                 config.max_gates,
                 _WINDINGS[config.ordering],
                 rules,
-                height_scratch,
+                height_scratch.lines,
                 lanes,
                 device,
             )
