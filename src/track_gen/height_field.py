@@ -209,7 +209,7 @@ class HeightField:
         """x and y of sample [0, 0] [length], vec2f, shape [E]."""
         self.cell: wp.array = wp.zeros(E, dtype=wp.float32, device=device)
         """Distance of neighbouring samples [length], float32, shape [E]."""
-        self._commands = [
+        self._commands: list[Any] = [
             wp.launch(
                 frame_kernel,
                 dim=E,
@@ -244,7 +244,7 @@ class HeightField:
         ]
         self.update()
 
-    def update(self) -> Any:
+    def update(self) -> wp.array:
         """Follow the track after its generator ran; two launches, no allocation, can be captured.
 
         Returns:
