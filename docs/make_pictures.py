@@ -54,9 +54,12 @@ def example_curves() -> list[np.ndarray]:
 def main() -> None:
     wp.config.quiet = True
     IMAGES.mkdir(exist_ok=True)
-    save(plot_families({name: batch(name, 8, 0.06) for name in FAMILIES}), "families.png")
+    rows = {name: batch(name, 8, 0.06) for name in (*FAMILIES, "serpentine")}
+    save(plot_families(rows), "families.png")
     for name in FAMILIES:
         save(plot_tracks(batch(name, 64, 0.06), columns=16), f"{name}.png")
+    for name, half_width in (("repulsive", 0.08), ("serpentine", 0.1)):
+        save(plot_tracks(batch(name, 64, half_width), columns=16), f"{name}.png")
     library = Library(curves=example_curves(), names=["stadium", "kidney", "corner", "clover"])
     save(plot_tracks(batch(library, 16, 0.08), columns=8), "library.png")
     hills = batch("bezier", 4, 0.06, Noise(banking=15.0))

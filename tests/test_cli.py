@@ -258,3 +258,24 @@ def test_module_and_script_run():
     for command in ([sys.executable, "-m", "track_gen.cli", "info"], [script, "info"]):
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0 and "Warp" in done.stdout and done.stderr == ""
+
+
+def test_a_host_driven_family_shows_progress(capsys, monkeypatch):
+    """The bar hears of every window and is taken off the generator again."""
+    from rich.progress import Progress
+
+    seen = []
+    update = Progress.update
+
+    def note(self, task, **fields):
+        seen.append(fields)
+        update(self, task, **fields)
+
+    monkeypatch.setattr(Progress, "update", note)
+    command = ["generate", "--generator", "repulsive", "--num-envs", "4", "--half-width", "0.1"]
+    assert cli.main([*command, "--device", "cpu"]) == 0
+    assert seen and seen[-1]["completed"] == 4 and seen[-1]["iterations"] > 16
+    seen.clear()
+    command[2] = "bezier"
+    assert cli.main([*command, "--device", "cpu"]) == 0
+    assert not seen

@@ -294,8 +294,40 @@ class _Batch:
     """Median wall clock per track [ms]."""
 
 
+@contextlib.contextmanager
+def _progress_bar(generator: TrackGenerator) -> Iterator[None]:
+    """A bar on stderr while a host-driven family grows its tracks; nothing for the others."""
+    if generator.config.spec.capturable:
+        yield
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed} of {task.total} grown, {task.fields[iterations]} iterations"),
+        TimeElapsedColumn(),
+    )
+    num_envs = generator.config.num_envs
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(generator.config.spec.name, total=num_envs, iterations=0)
+        generator.on_progress = lambda iterations, growing: progress.update(
+            task, completed=num_envs - growing, iterations=iterations
+        )
+        try:
+            yield
+        finally:
+            generator.on_progress = None
+
+
 def _run(generator: TrackGenerator) -> _Batch:
     """Generate the batch and time the warm calls; a repeated call gives the same tracks."""
+    with _progress_bar(generator):
+        return _run_timed(generator)
+
+
+def _run_timed(generator: TrackGenerator) -> _Batch:
     generator.warmup()
     times = []
     for _ in range(_TIMED_CALLS):
