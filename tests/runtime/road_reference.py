@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import shapely
 import warp as wp
-from conftest import make
 
+from conftest import make
 from track_gen import Track
 
 MIXED = (
@@ -183,7 +183,7 @@ def road(track: dict, env: int) -> Road:
 
 def place(track: dict, s: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Positions [E, A, 3] and headings [E, A] at arc lengths ``s`` and offsets ``n`` [E, A]."""
-    E, N = track["arclen"].shape
+    E = len(track["arclen"])
     rows = np.arange(E)[:, None]
     count, length = track["count"][:, None], track["length"][:, None].astype(np.float64)
     at = np.mod(s, length)
