@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from track_gen.batch import EnvTrack, Track
 from track_gen.config import TrackGenConfig
+from track_gen.course_line import CourseLine
 from track_gen.elevation import Flat, Noise, RandomWalk, Uniform
+from track_gen.gate_batch import EnvGates, GateSequence
+from track_gen.gate_config import GateGenConfig
+from track_gen.gate_generator import GateGenerator
 from track_gen.generators import (
     Bezier,
     Checkpoint,
@@ -21,17 +25,24 @@ from track_gen.generators import (
     register_generator,
 )
 from track_gen.height_field import HeightField
+from track_gen.report import GenerationReport
 from track_gen.rng import PerEnvSeededRNG
-from track_gen.status import TrackStatus
-from track_gen.track_generator import GenerationReport, TrackGenerator
+from track_gen.status import GateStatus, TrackStatus
+from track_gen.track_generator import TrackGenerator
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Bezier",
     "Checkpoint",
+    "CourseLine",
+    "EnvGates",
     "EnvTrack",
     "Flat",
+    "GateGenConfig",
+    "GateGenerator",
+    "GateSequence",
+    "GateStatus",
     "GenerationReport",
     "GeneratorSettings",
     "GeneratorSpec",

@@ -27,6 +27,7 @@ __all__ = [
     "gate_slope",
     "height_coefficients",
     "height_slope",
+    "interval_acceleration",
     "interval_curvature",
     "interval_height",
     "interval_point",
@@ -121,6 +122,12 @@ def interval_point(interval: LineInterval, u: float) -> wp.vec2f:
 def interval_velocity(interval: LineInterval, u: float) -> wp.vec2f:
     """Derivative of the plan point with respect to ``u``."""
     return interval.b + u * (2.0 * interval.c + (3.0 * u) * interval.d)
+
+
+@wp.func
+def interval_acceleration(interval: LineInterval, u: float) -> wp.vec2f:
+    """Second derivative of the plan point with respect to ``u``."""
+    return 2.0 * interval.c + (6.0 * u) * interval.d
 
 
 @wp.func

@@ -7,6 +7,8 @@ exported by the modules of the tools.
 from __future__ import annotations
 
 from track_gen.runtime.collision import CollisionChecker
+from track_gen.runtime.crossing import GateCrossing
+from track_gen.runtime.events import Crossing
 from track_gen.runtime.localize import Localizer
 from track_gen.runtime.progress import ProgressTracker
 from track_gen.runtime.racing_line import (
@@ -21,6 +23,8 @@ from track_gen.runtime.view import TrackView, track_view
 
 __all__ = [
     "CollisionChecker",
+    "Crossing",
+    "GateCrossing",
     "Localizer",
     "ProgressTracker",
     "RacingLine",
