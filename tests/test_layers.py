@@ -19,7 +19,7 @@ FAMILIES = (
     "generators.voronoi",
 )
 ROWS = (
-    ("checks", "status"),
+    ("kernel_cache", "checks", "status"),
     ("block", "rng", "geometry"),
     ("polyline", "parameters", "elevation", "gate_rules"),
     ("flight_line",),

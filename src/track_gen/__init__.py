@@ -25,12 +25,15 @@ from track_gen.generators import (
     register_generator,
 )
 from track_gen.height_field import HeightField
+from track_gen.kernel_cache import ensure_writable_kernel_cache
 from track_gen.report import GenerationReport
 from track_gen.rng import PerEnvSeededRNG
 from track_gen.status import GateStatus, TrackStatus
 from track_gen.track_generator import TrackGenerator
 
 __version__ = "0.1.0"
+
+ensure_writable_kernel_cache()
 
 __all__ = [
     "Bezier",

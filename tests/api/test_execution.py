@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -260,3 +263,63 @@ def test_cuda_capture_equals_eager_and_agrees_with_the_cpu():
     host, device = cpu.generate().numpy(), captured.track.numpy()
     assert host["valid"].mean() == pytest.approx(device["valid"].mean(), abs=0.05)
     assert np.median(np.abs(host["length"] - device["length"])) < 1e-2
+
+
+FRESH = """
+import sys
+import numpy as np
+import warp as wp
+wp.config.quiet = True
+from track_gen import PerEnvSeededRNG, TrackGenConfig, TrackGenerator
+config = TrackGenConfig(num_envs=8, half_width=0.1, device="cpu", generator="polar")
+rng = PerEnvSeededRNG(seeds=0, num_envs=8, device="cpu")
+track = TrackGenerator(config, rng, capture=True).generate()
+print("sum", np.nansum(track.center.numpy().astype(np.float64)).hex())
+"""
+
+
+def fresh_processes(count, **environment):
+    """Results of processes that start together."""
+    command = [sys.executable, "-c", FRESH]
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    running = [
+        subprocess.Popen(command, env={**os.environ, **environment}, **options)
+        for _ in range(count)
+    ]
+    results = []
+    for process in running:
+        out, error = process.communicate(timeout=300)
+        assert process.returncode == 0, error
+        results += [line for line in out.splitlines() if line.startswith("sum")]
+    return results
+
+
+def test_processes_that_share_an_empty_kernel_cache(tmp_path):
+    """Fresh processes compile and capture at the same time; all give the same batch."""
+    results = fresh_processes(3, WARP_CACHE_PATH=str(tmp_path / "cache"))
+    track = make(num_envs=8, generator="polar").generate()
+    expected = "sum " + float(np.nansum(track.center.numpy().astype(np.float64))).hex()
+    assert results == [expected] * 3
+
+
+def test_a_home_that_cannot_be_written(tmp_path):
+    """The kernel cache moves to the temporary folder."""
+    (tmp_path / "home").write_text("not a folder")
+    environment = {"HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path), "XDG_CACHE_HOME": ""}
+    assert len(fresh_processes(1, **environment)) == 1
+    assert list(tmp_path.glob("warp-*"))
+
+
+def test_garbage_collection_during_a_capture():
+    """Arrays that die while a capture is open do not disturb it."""
+    generator = make(num_envs=8, generator="polar")
+    expected = raw_bytes(generator.generate())
+    with wp.ScopedCapture(device="cpu") as capture:
+        waste = [make(num_envs=8, generator="hull") for _ in range(3)]
+        generator.generate()
+        del waste
+        gc.collect()
+    poisoned = wp.vec3f(7.0, 7.0, 7.0)
+    generator.track.center.fill_(poisoned)
+    wp.capture_launch(capture.graph)
+    assert raw_bytes(generator.track) == expected
