@@ -77,6 +77,7 @@ def overlay_rows(templates: Sequence[T], num_envs: int, device: wp.Device) -> li
         for template in templates
     )
     arena = wp.zeros((num_envs, stride), dtype=wp.uint8, device=device)
+    base = int(arena.ptr or 0)
     results = []
     for template in templates:
         offset = 0
@@ -84,7 +85,7 @@ def overlay_rows(templates: Sequence[T], num_envs: int, device: wp.Device) -> li
         for name, value in members(template).items():
             if is_row(name, value):
                 view = wp.array(
-                    ptr=arena.ptr + offset,
+                    ptr=base + offset,
                     dtype=value.dtype,
                     shape=(num_envs, *value.shape[1:]),
                     strides=(stride, *value.strides[1:]),

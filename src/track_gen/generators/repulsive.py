@@ -38,14 +38,19 @@ class _HostDrivenGrowth:
     """Runs windows of iterations until no env of the rows grows."""
 
     def __init__(
-        self, begin: wp.Launch, resume: wp.Launch, growing: wp.array, progress: Progress | None
+        self,
+        begin: wp.Launch,
+        resume: wp.Launch,
+        growing: wp.array,
+        on_cpu: bool,
+        progress: Progress | None,
     ) -> None:
         self._begin = begin
         self._resume = resume
         self._growing = growing
         self._progress = progress
         # CPU launches are synchronous: the flags can be looked at where they lie.
-        self._flags = growing.numpy() if growing.device.is_cpu else None
+        self._flags = growing.numpy() if on_cpu else None
 
     def _count(self) -> int:
         flags = self._growing.numpy() if self._flags is None else self._flags
@@ -74,6 +79,7 @@ def _launches(settings: Repulsive, job: CurveJob) -> list[Command]:
             growth_launch(settings, job, begin=True, budget=WINDOW),
             growth_launch(settings, job, begin=False, budget=WINDOW),
             job.scratch["growing"],
+            job.device.is_cpu,
             job.progress,
         )
     ]
