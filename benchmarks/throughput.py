@@ -8,21 +8,26 @@ from __future__ import annotations
 import numpy as np
 import warp as wp
 
-from common import machine, make, milliseconds, parser, show
+from common import FAMILIES, machine, make, milliseconds, parser, show
 
 
 def main() -> None:
     arguments = parser(__doc__.splitlines()[0])
-    arguments.add_argument("--envs", type=int, nargs="+", default=[256, 4096])
+    arguments.add_argument("--envs", type=int, nargs="+", default=[64, 256, 4096])
     arguments.add_argument("--repeats", type=int, default=7)
     args = arguments.parse_args()
     wp.config.quiet = True
     device = args.device
     rows = []
     for num_envs in args.envs:
+        # Few envs: the grown families too, which take milliseconds per track.
+        families = [*args.families, "serpentine", "repulsive"] if num_envs <= 64 else args.families
         for half_width, N_max in ((0.1, 512), (0.03, 512), (0.01, 1536)):
-            for family in args.families:
-                config = {"generator": family, "half_width": half_width, "N_max": N_max}
+            if half_width < 0.03 and num_envs > 256:
+                continue  # minutes
+            for family in families:
+                config = {"generator": family, "half_width": half_width}
+                config["N_max"] = N_max if family in FAMILIES else 2 * N_max
                 one, many = (make(num_envs, device, num_threads=n, **config) for n in (1, None))
                 # Interleaved, so that both see the same machine.
                 single, threaded = [], []
@@ -35,7 +40,7 @@ def main() -> None:
                         "family": family,
                         "half_width": half_width,
                         "E": num_envs,
-                        "N_max": N_max,
+                        "N_max": config["N_max"],
                         "points": float(np.mean(many.track.count.numpy())),
                         "ms/track": median / num_envs,
                         "1 thread ms/track": min(single) / num_envs,

@@ -1,6 +1,6 @@
-"""Write the settings tables of the family pages from the settings classes.
+"""Write the tables of the documentation: settings from classes, figures from benchmarks/results.
 
-python docs/make_tables.py           # rewrite docs/families/*.md
+python docs/make_tables.py           # rewrite README.md and docs/**/*.md
 python docs/make_tables.py --check   # exit code 1 if a page is out of date
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import inspect
+import json
 import re
 import sys
 import textwrap
@@ -16,8 +17,9 @@ from pathlib import Path
 
 from track_gen.generators import available_generators, get_spec
 
-PAGES = Path(__file__).parent / "families"
-_MARK = re.compile(r"<!-- settings (\w+) -->\n(?:\|.*\n)*")
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+_MARK = re.compile(r"<!-- (settings|figures) ([\w ]+) -->\n(?:\|.*\n|\n?\*Measured.*\n)*")
 
 
 def field_texts(owner: type) -> dict[str, str]:
@@ -51,15 +53,59 @@ def table(settings: type) -> str:
     return "\n".join(lines) + "\n"
 
 
+def measured(name: str) -> tuple[list[dict], str]:
+    """Rows of a benchmark's results, and a line that says what they were measured on."""
+    result = json.loads((RESULTS / f"{name}.json").read_text())
+    about = result["machine"]
+    return result["rows"], (
+        f"*Measured by `benchmarks/{name.split('_')[0]}.py` on {about['device']}, {about['cores']} "
+        f"cores, Warp {about['warp']}, {about['date']}; seeds 0, medians.*\n"
+    )
+
+
+def throughput(num_envs: int, families: tuple[str, ...]) -> str:
+    """Milliseconds per track by family and half width."""
+    rows, about = measured("throughput")
+    chosen = [row for row in rows if row["E"] == num_envs and row["family"] in families]
+    widths = sorted({row["half_width"] for row in chosen}, reverse=True)
+    cells = {(row["family"], row["half_width"]): row for row in chosen}
+    lines = ["| ms per track | " + " | ".join(f"half_width {w:g}" for w in widths) + " |"]
+    lines.append("|---" * (len(widths) + 1) + "|")
+    for family in families:
+        texts = [
+            f"{cells[family, w]['ms/track']:.3f} ({cells[family, w]['points']:.0f} points)"
+            if (family, w) in cells
+            else ""
+            for w in widths
+        ]
+        lines.append(f"| {family} | " + " | ".join(texts) + " |")
+    return "\n".join(lines) + "\n\n" + about
+
+
+SMALL = ("bezier", "hull", "polar", "voronoi", "checkpoint")
+GROWN = ("serpentine", "repulsive")
+FIGURES = {
+    "speed": lambda: throughput(256, SMALL),
+    "growth": lambda: throughput(64, (*SMALL, *GROWN)),
+}
+
+
 def main() -> int:
     stale = []
     tables = {
         get_spec(name).settings.__name__: table(get_spec(name).settings)
         for name in available_generators()
     }
-    for page in sorted(PAGES.glob("*.md")):
+
+    def fill(match: re.Match) -> str:
+        kind, name = match[1], match[2]
+        return f"<!-- {kind} {name} -->\n" + (
+            tables[name] if kind == "settings" else FIGURES[name]()
+        )
+
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         old = page.read_text()
-        new = _MARK.sub(lambda m: f"<!-- settings {m[1]} -->\n{tables[m[1]]}", old)
+        new = _MARK.sub(fill, old)
         if new != old:
             stale.append(page.name)
             if "--check" not in sys.argv:
