@@ -75,6 +75,8 @@ def judge(course: dict[str, np.ndarray], limits) -> list[str]:
     p = course["position"][:n].astype(float)
     f = course["tangent"][:n].astype(float)
     left = course["normal"][:n].astype(float)
+    if not np.isfinite(p).all():
+        return ["not finite"]
     lap = fly(p, limits.line)
     wrong = []
     hw, hh, c = limits.width / 2, limits.height / 2, limits.clearance
@@ -94,7 +96,8 @@ def judge(course: dict[str, np.ndarray], limits) -> list[str]:
         thin = 0.002 * limits.width
         if c > 0 and hits(local, hw, hh, c * (1 - 1e-4), thin, 0.0):
             wrong.append("band")
-        if c > 0 and hits(local, hw, hh, 0.5 * c, thin, 0.49 * c):
+        # A body must fit the opening too: that is no matter of the course.
+        if c > 0 and hits(local, hw, hh, 0.5 * c, thin, 0.49 * min(c, hw, hh)):
             wrong.append("body")
     apart = np.linalg.norm(p[:, None] - p[None], axis=2) + 1e9 * np.eye(n)
     if apart.min() < limits.gap * 0.99999:

@@ -1,11 +1,8 @@
-"""The settings that every family must do well at."""
+"""The settings that every family must do well at, and small generators."""
 
 from __future__ import annotations
 
-from track_gen import PerEnvSeededRNG
-from track_gen.elevation import Uniform
-from track_gen.gate_config import GateGenConfig
-from track_gen.gate_generator import GateGenerator
+from track_gen import GateGenConfig, GateGenerator, PerEnvSeededRNG, Uniform
 
 FAMILIES = ("bezier", "hull", "polar", "voronoi", "checkpoint")
 
@@ -33,8 +30,8 @@ CELLS = {
 }
 
 
-def make(num_envs=8, seeds=0, device="cpu", capture=None, **settings) -> GateGenerator:
-    """A gate generator with its RNG."""
+def make_gates(num_envs=8, seeds=0, device="cpu", capture=None, **settings) -> GateGenerator:
+    """A gate generator with its RNG; 8 to 13 gates by default."""
     settings.setdefault("num_gates", (8, 13))
     config = GateGenConfig(num_envs=num_envs, device=device, **settings)
     rng = PerEnvSeededRNG(seeds=seeds, num_envs=num_envs, device=device)
