@@ -32,7 +32,14 @@ from track_gen.runtime.view import (
     read_position,
 )
 
-__all__ = ["CollisionChecker", "Contact", "box_contact", "disc_contact", "point_contact"]
+__all__ = [
+    "CollisionChecker",
+    "Contact",
+    "box_contact",
+    "disc_contact",
+    "path_hit",
+    "point_contact",
+]
 
 wp.set_module_options({"enable_backward": False, "default_grid_stride": False})
 
