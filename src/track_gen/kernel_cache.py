@@ -21,7 +21,8 @@ def ensure_writable_kernel_cache() -> None:
     """Point Warp to a folder of this user under the temporary one, if its default cannot be made.
 
     Does nothing if a cache is configured (``wp.config.kernel_cache_dir``, ``WARP_CACHE_PATH``), or
-    if the default is writable. Takes effect before Warp is initialised by the first use of a device.
+    if the default is writable. Takes effect before Warp is initialised, which the first use of a
+    device does.
     """
     if wp.config.kernel_cache_dir is not None or "WARP_CACHE_PATH" in os.environ or os.name == "nt":
         return
