@@ -14,6 +14,7 @@ from typing import Any
 import warp as wp
 
 from track_gen.checks import check_choice, check_float
+from track_gen.runtime.events import BACKWARD, FORWARD, NONE
 from track_gen.runtime.localize import Localizer, shared_localizer, update_own
 from track_gen.runtime.rows import RowLaunch, as_mask
 from track_gen.runtime.view import TrackView, is_drivable, wrap_s
@@ -64,7 +65,7 @@ def track_progress_kernel(
         return
     delta_out[env, agent] = 0.0
     finished_lap_out[env, agent] = False
-    crossing_out[env, agent] = 0
+    crossing_out[env, agent] = wp.static(NONE)
     jumped_out[env, agent] = False
     s = s_in[env, agent]
     if not (is_drivable(view, env) and wp.isfinite(s)):
@@ -120,7 +121,7 @@ def track_progress_kernel(
         after = wrap_s(s - line[env, agent] + tolerance, length)
         driven = lap_sum[env, agent] + step
         if step > wp.float64(0.0) and after < before:
-            crossing_out[env, agent] = 1
+            crossing_out[env, agent] = wp.static(FORWARD)
             if clean[env, agent] and driven >= loop - wp.float64(2.0 * tolerance):
                 laps_out[env, agent] = laps_out[env, agent] + 1
                 finished_lap_out[env, agent] = True
@@ -132,7 +133,7 @@ def track_progress_kernel(
             driven = wp.float64(after - tolerance)
             clean[env, agent] = True
         elif step < wp.float64(0.0) and after > before:
-            crossing_out[env, agent] = -1
+            crossing_out[env, agent] = wp.static(BACKWARD)
         lap_sum[env, agent] = driven
 
         away = wrong_way_distance * view.half_width[env]
@@ -254,7 +255,8 @@ class ProgressTracker:
         self.finished_lap = zeros(wp.bool)
         """Whether the last step finished a lap, bool [E, A]."""
         self.crossing = zeros(wp.int32)
-        """+1 if the last step crossed the line forward, -1 backward, else 0, int32 [E, A]."""
+        """How the last step crossed the line: :class:`Crossing` FORWARD (1), BACKWARD (-1) or NONE
+        (0), int32 [E, A]."""
         self.jumped = zeros(wp.bool)
         """Whether the last step was a jump, bool [E, A]."""
         self.wrong_way = zeros(wp.bool)

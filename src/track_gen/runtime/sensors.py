@@ -14,7 +14,7 @@ import warp as wp
 
 from track_gen.checks import check_float
 from track_gen.geometry import cos_sin, cross, rotate
-from track_gen.polyline import planar
+from track_gen.polyline import next_index, planar
 from track_gen.runtime.localize import Localizer, shared_localizer, update_own
 from track_gen.runtime.rows import RowLaunch, as_headings, as_mask, as_positions
 from track_gen.runtime.view import (
@@ -32,20 +32,27 @@ __all__ = ["Sensors", "cast_ray", "cast_ray_to_line"]
 wp.set_module_options({"enable_backward": False, "default_grid_stride": False})
 
 
-@wp.func
-def cast_ray_to_line(
-    line: wp.array2d[wp.vec3f], env: int, count: int, p: wp.vec2f, direction: wp.vec2f, limit: float
-) -> float:
-    """Distance along a ray to a closed polyline in plan view, ``limit`` if it is farther.
+_CHUNK = 8
+"""Segments of a border in one bounding circle."""
 
-    A segment is hit if its ends lie on different sides of the ray, one of them counted with the
-    left side, so that no ray slips through a vertex.
-    """
+
+@wp.func
+def _cast_ray_to_segments(
+    line: wp.array2d[wp.vec3f],
+    env: int,
+    count: int,
+    p: wp.vec2f,
+    direction: wp.vec2f,
+    limit: float,
+    first: int,
+    last: int,
+) -> float:
+    """Distance along a ray to the segments ``first`` to ``last`` - 1, ``limit`` if farther."""
     nearest = limit
-    a = planar(line[env, count - 1]) - p
+    a = planar(line[env, first]) - p
     side_a = cross(direction, a)
-    for i in range(count):
-        b = planar(line[env, i]) - p
+    for i in range(first, last):
+        b = planar(line[env, next_index(i, count)]) - p
         side_b = cross(direction, b)
         if (side_a < 0.0) != (side_b < 0.0):
             v = b - a
@@ -55,6 +62,18 @@ def cast_ray_to_line(
         a = b
         side_a = side_b
     return nearest
+
+
+@wp.func
+def cast_ray_to_line(
+    line: wp.array2d[wp.vec3f], env: int, count: int, p: wp.vec2f, direction: wp.vec2f, limit: float
+) -> float:
+    """Distance along a ray to a closed polyline in plan view, ``limit`` if it is farther.
+
+    A segment is hit if its ends lie on different sides of the ray, one of them counted with the
+    left side, so that no ray slips through a vertex.
+    """
+    return _cast_ray_to_segments(line, env, count, p, direction, limit, 0, count)
 
 
 @wp.func
@@ -112,6 +131,71 @@ def look_ahead_kernel(
         curvatures_out[env, agent, k] = curvature_at(view, env, ahead.segment, ahead.fraction)
 
 
+@wp.func
+def _bounding_circle(line: wp.array2d[wp.vec3f], env: int, count: int, first: int) -> wp.vec3f:
+    """Center and radius of a circle around the chunk of segments from ``first`` on."""
+    last = wp.min(first + wp.static(_CHUNK), count)
+    low = planar(line[env, first])
+    high = low
+    for i in range(first, last):
+        q = planar(line[env, next_index(i, count)])
+        low = wp.min(low, q)
+        high = wp.max(high, q)
+    middle = 0.5 * (low + high)
+    # A little larger, as rays are tested against it in single precision.
+    return wp.vec3f(middle[0], middle[1], 0.5001 * wp.length(high - low))
+
+
+@wp.kernel
+def bound_borders_kernel(
+    first_env: int,
+    # In:
+    view: TrackView,
+    mask_in: wp.array[wp.bool],
+    lanes: int,
+    # Out:
+    inner_out: wp.array2d[wp.vec3f],
+    outer_out: wp.array2d[wp.vec3f],
+):
+    """Put circles around the chunks of the borders of the masked envs. Launch dim (rows, lanes)."""
+    row, lane = wp.tid()
+    env = first_env + row
+    if not (mask_in[env] and is_drivable(view, env)):
+        return
+    count = view.count[env]
+    chunks = (count + wp.static(_CHUNK) - 1) // wp.static(_CHUNK)
+    for chunk in range(lane, chunks, lanes):
+        first = chunk * wp.static(_CHUNK)
+        inner_out[env, chunk] = _bounding_circle(view.inner, env, count, first)
+        outer_out[env, chunk] = _bounding_circle(view.outer, env, count, first)
+
+
+@wp.func
+def _cast_ray_to_chunks(
+    line: wp.array2d[wp.vec3f],
+    circles: wp.array2d[wp.vec3f],
+    env: int,
+    count: int,
+    p: wp.vec2f,
+    direction: wp.vec2f,
+    limit: float,
+) -> float:
+    """:func:`cast_ray_to_line`, looking only at the chunks whose circle the ray meets."""
+    nearest = limit
+    chunks = (count + wp.static(_CHUNK) - 1) // wp.static(_CHUNK)
+    for chunk in range(chunks):
+        circle = circles[env, chunk]
+        d = wp.vec2f(circle[0], circle[1]) - p
+        along = wp.dot(direction, d)
+        across = wp.abs(cross(direction, d))
+        radius = circle[2] + 1.0e-6 * (wp.abs(along) + across)
+        if across <= radius and along >= -radius and along - radius <= nearest:
+            first = chunk * wp.static(_CHUNK)
+            last = wp.min(first + wp.static(_CHUNK), count)
+            nearest = _cast_ray_to_segments(line, env, count, p, direction, nearest, first, last)
+    return nearest
+
+
 @wp.kernel
 def cast_rays_kernel(
     first_env: int,
@@ -120,6 +204,8 @@ def cast_rays_kernel(
     position_in: wp.array3d[wp.float32],
     heading_in: wp.array2d[wp.float32],
     mask_in: wp.array[wp.bool],
+    inner_circles_in: wp.array2d[wp.vec3f],
+    outer_circles_in: wp.array2d[wp.vec3f],
     directions_in: wp.array[wp.vec2f],
     max_range: float,
     # Out:
@@ -130,13 +216,17 @@ def cast_rays_kernel(
     env = first_env + row
     if not mask_in[env]:
         return
-    p = read_position(position_in, env, agent)
+    p = planar(read_position(position_in, env, agent))
     heading = heading_in[env, agent]
     if not (is_drivable(view, env) and wp.isfinite(p) and wp.isfinite(heading)):
         ranges_out[env, agent, ray] = wp.nan
         return
+    count = view.count[env]
     direction = rotate(directions_in[ray], cos_sin(heading))
-    ranges_out[env, agent, ray] = cast_ray(view, env, planar(p), direction, max_range)
+    nearest = _cast_ray_to_chunks(view.inner, inner_circles_in, env, count, p, direction, max_range)
+    ranges_out[env, agent, ray] = _cast_ray_to_chunks(
+        view.outer, outer_circles_in, env, count, p, direction, nearest
+    )
 
 
 class Sensors:
@@ -217,18 +307,34 @@ class Sensors:
                     num_threads=num_threads,
                 )
             )  # fmt: skip
+        self._bound: RowLaunch | None = None
         if R:
+            chunks = -(-track.center.shape[1] // _CHUNK)
+            lanes = 32 if device.is_cuda else 1
+            circles = [wp.zeros((E, chunks), dtype=wp.vec3f, device=device) for _ in range(2)]
+            self._bound = RowLaunch(
+                bound_borders_kernel,
+                E,
+                (lanes,),
+                inputs=[localizer.view, localizer.every_env, lanes],
+                outputs=circles,
+                device=device,
+                num_threads=num_threads,
+            )
             self._launches.append(
                 RowLaunch(
                     cast_rays_kernel,
                     E,
                     (A, R),
-                    inputs=[*pose, wp.array(directions, dtype=wp.vec2f, device=device), max_range],
+                    inputs=[
+                        *pose, *circles, wp.array(directions, dtype=wp.vec2f, device=device),
+                        max_range,
+                    ],
                     outputs=[self.ranges],
                     device=device,
                     num_threads=num_threads,
                 )
-            )
+            )  # fmt: skip
 
     def update(self, position: Any, heading: Any, mask: Any = None) -> None:
         """Observe for all agents, or for those of the masked envs.
@@ -248,6 +354,8 @@ class Sensors:
         heading = as_headings("Sensors.update(heading)", heading, E, A, device)
         mask = as_mask("Sensors.update(mask)", mask, self.localizer.every_env, E, device)
         update_own("Sensors", self.localizer, self._owns_localizer, position, mask)
+        if self._bound is not None:
+            self._bound(mask_in=mask)
         for launch in self._launches:
             launch(position_in=position, heading_in=heading, mask_in=mask)
 
