@@ -54,6 +54,12 @@ def _place(interval: LineInterval, height: wp.vec4f, u: float) -> wp.vec3f:
     return wp.vec3f(p[0], p[1], interval_height(height, u))
 
 
+@wp.func
+def _speed(interval: LineInterval, height: wp.vec4f, u: float) -> float:
+    slope = height_slope(interval, height, u)[0]
+    return wp.length(interval_velocity(interval, u)) * wp.sqrt(1.0 + slope * slope)
+
+
 @wp.kernel
 def draw_course_line_kernel(
     # In:
@@ -162,9 +168,15 @@ def draw_course_line_kernel(
             before = lengths[env, low - 1]
         part = wp.clamp((target - before) / wp.max(lengths[env, low] - before, 1.0e-30), 0.0, 1.0)
         i = low // wp.static(_PIECES)
-        u = (float(low - i * wp.static(_PIECES)) + part) * wp.static(1.0 / _PIECES)
         interval = gate_interval(position_in, lines, env, i, gates, line)
         height = gate_heights(interval, position_in, lines, env, i, gates)
+        # The speed changes linearly over a piece: the parameter solves a quadratic.
+        u = float(low - i * wp.static(_PIECES)) * wp.static(1.0 / _PIECES)
+        first = _speed(interval, height, u)
+        last = _speed(interval, height, u + wp.static(1.0 / _PIECES))
+        r = 2.0 * first / wp.max(first + last, 1.0e-30)
+        root = wp.sqrt(wp.max(r * r + 4.0 * (1.0 - r) * part, 0.0))
+        u += 2.0 * part / wp.max(r + root, 1.0e-6) * wp.static(1.0 / _PIECES)
         velocity = interval_velocity(interval, u)
         speed = wp.max(wp.length(velocity), 1.0e-30)
         slope = height_slope(interval, height, u)[0]

@@ -1,4 +1,4 @@
-"""The rules of a gate course in float64 NumPy, written from their text: a set of reasons per course.
+"""The rules of a gate course in float64 NumPy, written from their text: reasons per course.
 
 Nothing here is shared with the package. A course is a dictionary of one env's arrays.
 """
@@ -168,9 +168,7 @@ def judge(course: dict[str, np.ndarray], limits: Limits) -> set[str]:
         reasons.add("GRADE")
     along = np.c_[line.direction, line.slope]
     along /= np.linalg.norm(along, axis=1)[:, None]
-    angle = np.arctan2(
-        np.linalg.norm(np.cross(forward, along), axis=1), (forward * along).sum(1)
-    )
+    angle = np.arctan2(np.linalg.norm(np.cross(forward, along), axis=1), (forward * along).sum(1))
     if (angle > limits.max_incidence + 1e-4).any():
         reasons.add("INCIDENCE")
     bend = np.abs(d1[..., 0] * d2[..., 1] - d1[..., 1] * d2[..., 0]) / speed**3

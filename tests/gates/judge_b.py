@@ -8,6 +8,8 @@ and radius, by finite differences, keep their limits with 3 % of slack.
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 PER_INTERVAL = 250
@@ -45,7 +47,7 @@ def fly(p: np.ndarray, kind: str) -> np.ndarray:
         j = (i + 1) % len(p)
         q = [p[i], after[i], ahead[j], p[j]]
         while len(q) > 1:
-            q = [(1 - t) * a + t * b for a, b in zip(q, q[1:], strict=False)]
+            q = [(1 - t) * a + t * b for a, b in pairwise(q)]
         lap.append(q[0] * np.ones((PER_INTERVAL, 1)))
     return np.concatenate(lap)
 
