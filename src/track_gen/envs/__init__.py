@@ -11,9 +11,7 @@ from __future__ import annotations
 try:
     import gymnasium
 except ImportError as error:
-    raise ImportError(
-        "track_gen.envs needs gymnasium: pip install 'track-gen[envs]'"
-    ) from error
+    raise ImportError("track_gen.envs needs gymnasium: pip install 'track-gen[envs]'") from error
 
 from track_gen.envs.race import LOOK_AHEAD, LevelInfo, RaceVectorEnv
 from track_gen.envs.vehicle import Vehicle, VehicleParameters, drive

@@ -111,7 +111,8 @@ class RaceVectorEnv(VectorEnv):
         off_road_penalty: Cost of leaving the road.
         redraws: How often an env whose track stayed invalid advances to its next episode before
             the ring of last resort is used.
-        autoreset_mode: One of Gymnasium's three modes, or its value.
+        autoreset_mode: One of Gymnasium's three modes, or its value; next-step is Gymnasium's
+            default too, and what its observation wrappers need.
         output: "numpy", or "torch" for tensors on the device.
         copy: False returns views that the next step overwrites (of arrays on the device only).
         device: Warp device; None is Warp's current device.
@@ -145,7 +146,7 @@ class RaceVectorEnv(VectorEnv):
         reverse_penalty: float = 1.0,
         off_road_penalty: float = 10.0,
         redraws: int = 1,
-        autoreset_mode: AutoresetMode | str = AutoresetMode.SAME_STEP,
+        autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP,
         output: str = "numpy",
         copy: bool = True,
         device: Any = None,
@@ -432,7 +433,9 @@ class RaceVectorEnv(VectorEnv):
         else:
             given = list(seed)
             if len(given) != E:
-                raise ValueError(f"RaceVectorEnv.reset(seed) must have {E} entries, got {len(given)}")
+                raise ValueError(
+                    f"RaceVectorEnv.reset(seed) must have {E} entries, got {len(given)}"
+                )
             named = np.array([value is not None for value in given])
             values = _as_int32("seed", [0 if value is None else value for value in given], E)
             episode[rows & ~named] += int(self._was_reset)
