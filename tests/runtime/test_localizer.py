@@ -139,6 +139,28 @@ def test_signs(winding):
     assert localizer.heading_error.numpy()[0] == pytest.approx([0.1] * 3, abs=3e-3)
 
 
+def test_sides_at_spikes():
+    # Every vertex of a star turns by more than 90 degrees, where its two edges disagree on sides.
+    arrays = circle(n=16)
+    reach = np.where(np.arange(16) % 2 == 0, 1.0, 0.15).astype(np.float32)[:, None]
+    for name in ("center", "outer", "inner"):
+        arrays[name] = arrays[name] / np.linalg.norm(arrays[name], axis=-1, keepdims=True) * reach
+    arrays["half_width"][:] = 0.1
+    edges = np.linalg.norm(np.roll(arrays["center"], -1, axis=1) - arrays["center"], axis=-1)
+    arrays["arclen"] = (np.cumsum(edges, axis=1) - edges).astype(np.float32)
+    arrays["length"] = edges.sum(axis=1).astype(np.float32)
+    rng = np.random.default_rng(6)
+    tips = arrays["center"][0, rng.integers(0, 16, 400)]
+    p = (tips + rng.normal(0.0, 0.1, (400, 3)) * [1, 1, 0]).astype(np.float32)[None]
+    localizer = Localizer(to_track(arrays), 400)
+    localizer.update(points(p))
+    truth = road(arrays, 0)
+    left, right = truth.borders(p[0, :, :2].astype(np.float64))
+    assert np.abs(localizer.n.numpy()[0] - truth.n(p[0, :, :2].astype(np.float64))).max() < 1e-5
+    assert np.abs(localizer.left.numpy()[0] - left).max() < 1e-5
+    assert np.abs(localizer.right.numpy()[0] - right).max() < 1e-5
+
+
 def test_no_place_is_nan_and_minus_one():
     arrays = circle(4)
     arrays["valid"][1] = False

@@ -171,6 +171,18 @@ def test_jumping_back_and_driving_again_gives_no_progress():
     assert driver.laps[0, 0] == 0
 
 
+def test_driving_one_half_twice_and_jumping_over_the_other_is_no_lap():
+    arrays = circle()
+    length = float(arrays["length"][0])
+    driver = Driver(arrays)
+    for loop in range(2):
+        way = [np.linspace(0.0, 0.5, 51), np.linspace(0.1, 0.5, 41), np.linspace(0.9, 0.99, 10)]
+        for k in np.concatenate(way):
+            driver.at((loop + k) * length)
+    driver.at(2.001 * length)
+    assert driver.forward[0, 0] == 2 and driver.laps[0, 0] == 0
+
+
 def test_cutting_the_same_corner_every_loop_gives_no_lap():
     arrays = circle()
     length = float(arrays["length"][0])
