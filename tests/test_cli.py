@@ -181,7 +181,7 @@ def test_help_names_the_flags(capsys):
         (["demo", "--half-width", "-1"], "TrackGenConfig.half_width must be finite and > 0"),
         (["demo", "--out", "/proc/none/demo.png"], "/proc/none"),
         (["generat"], "generat"),
-        ([], "{generate, info, demo}"),
+        ([], "{generate, gates, info, demo}"),
     ],
 )
 def test_errors_are_one_line_and_exit_code_2(capsys, tmp_path, monkeypatch, args, text):

@@ -1,4 +1,4 @@
-"""The command line ``track-gen``: ``generate``, ``info`` and ``demo``.
+"""The command line ``track-gen``: ``generate``, ``gates``, ``info`` and ``demo``.
 
 Needs tyro and rich, the ``cli`` extra. What a user can get wrong ends as one line on stderr and
 exit code 2; anything else is a bug and keeps its traceback.
@@ -38,12 +38,16 @@ from track_gen.batch import Track
 from track_gen.checks import check_choice, check_int
 from track_gen.config import TrackGenConfig
 from track_gen.elevation import PROFILES, ElevationSettings
+from track_gen.gate_batch import GateSequence
+from track_gen.gate_config import GateGenConfig
+from track_gen.gate_generator import GateGenerator
 from track_gen.generators import available_generators, get_spec
 from track_gen.generators.spec import GeneratorSettings
+from track_gen.report import GenerationReport
 from track_gen.rng import PerEnvSeededRNG
-from track_gen.status import TrackStatus
-from track_gen.track_generator import GenerationReport, TrackGenerator
-from track_gen.viz import check_picture_path, plot_families, plot_tracks
+from track_gen.status import GateStatus, TrackStatus
+from track_gen.track_generator import TrackGenerator
+from track_gen.viz import check_picture_path, plot_courses, plot_families, plot_tracks
 
 __all__ = ["main"]
 
@@ -91,6 +95,15 @@ def _families_with_defaults() -> dict[str, type[GeneratorSettings]]:
     }
 
 
+def _families_with_anchors() -> dict[str, type[GeneratorSettings]]:
+    """Settings classes of the families that can place gates."""
+    return {
+        name: owner
+        for name, owner in _families_with_defaults().items()
+        if get_spec(name).anchors is not None
+    }
+
+
 @dataclass(frozen=True)
 class _Info:
     """Show versions, devices, families and the kernel cache."""
@@ -117,95 +130,101 @@ class _Demo:
 def _command_types() -> Any:
     """The union of the subcommands for tyro.
 
-    ``generate`` has the fields of :class:`TrackGenConfig` and of every family, with their texts, so
-    that nothing is described twice.
+    ``generate`` and ``gates`` have the fields of their configuration and of every family, with
+    their texts, so that nothing is described twice.
     """
     import tyro
 
-    hints = typing.get_type_hints(TrackGenConfig) | {"device": str | None}
-    texts = _field_texts(TrackGenConfig)
-    defaults = {"num_envs": 64, "half_width": 0.1}
-    options = dataclasses.make_dataclass(
-        "Options",
-        [
-            (
-                f.name,
-                Annotated[hints[f.name], tyro.conf.arg(help=texts[f.name].replace("``", ""))],
-                dataclasses.field(default=defaults.get(f.name, f.default)),
-            )
-            for f in dataclasses.fields(TrackGenConfig)
-            if f.name not in ("generator", "elevation")
-        ],
-        frozen=True,
-    )
-    families = dataclasses.make_dataclass(
-        "Families",
-        [
-            (name, owner, dataclasses.field(default=owner()))
-            for name, owner in _families_with_defaults().items()
-        ],
-        frozen=True,
-    )
+    def path(text: str) -> Any:
+        return Annotated[Path | None, tyro.conf.arg(help=text, metavar="PATH")]
+
     profiles = dataclasses.make_dataclass(
         "Profiles",
         [(name, owner, dataclasses.field(default=owner())) for name, owner in PROFILES.items()],
         frozen=True,
     )
 
-    def path(text: str) -> Any:
-        return Annotated[Path | None, tyro.conf.arg(help=text, metavar="PATH")]
-
-    generate = dataclasses.make_dataclass(
-        "Generate",
-        [
+    def batch_command(
+        name: str,
+        config: type,
+        families: dict[str, type[GeneratorSettings]],
+        defaults: dict[str, Any],
+        things: str,
+        doc: str,
+    ) -> type:
+        """A subcommand with the fields of a configuration, its families and the profiles."""
+        hints = typing.get_type_hints(config) | {"device": str | None}
+        texts = _field_texts(config)
+        options = dataclasses.make_dataclass(
+            f"{name}Options",
+            [
+                (
+                    f.name,
+                    Annotated[hints[f.name], tyro.conf.arg(help=texts[f.name].replace("``", ""))],
+                    dataclasses.field(default=defaults.get(f.name, f.default)),
+                )
+                for f in dataclasses.fields(config)
+                if f.name not in ("generator", "elevation")
+            ],
+            frozen=True,
+        )
+        choices = dataclasses.make_dataclass(
+            f"{name}Families",
+            [(n, owner, dataclasses.field(default=owner())) for n, owner in families.items()],
+            frozen=True,
+        )
+        fields: list[tuple[str, Any, Any]] = [
             (
                 "generator",
                 Annotated[
-                    str,
-                    tyro.conf.arg(
-                        help=f"Family: {', '.join(_families_with_defaults())}.", metavar="NAME"
-                    ),
+                    str, tyro.conf.arg(help=f"Family: {', '.join(families)}.", metavar="NAME")
                 ],
-                dataclasses.field(default="bezier"),
+                "bezier",
             ),
             (
                 "elevation",
                 Annotated[
                     str | None,
                     tyro.conf.arg(
-                        help=f"Heights: {', '.join(PROFILES)}; without it the road is flat.",
+                        help=f"Heights: {', '.join(PROFILES)}; without it all is flat.",
                         metavar="NAME",
                     ),
                 ],
-                dataclasses.field(default=None),
+                None,
             ),
-            (
-                "seed",
-                Annotated[int, tyro.conf.arg(help="Seed of the batch, any int.")],
-                dataclasses.field(default=0),
-            ),
-            (
-                "out",
-                path("File for the arrays, .npz; it loads with NumPy alone."),
-                dataclasses.field(default=None),
-            ),
-            (
-                "plot",
-                path("Picture of the first 64 tracks: png, svg, pdf, ..."),
-                dataclasses.field(default=None),
-            ),
+            ("seed", Annotated[int, tyro.conf.arg(help="Seed of the batch, any int.")], 0),
+            ("out", path("File for the arrays, .npz; it loads with NumPy alone."), None),
+            ("plot", path(f"Picture of the first {things}: png, svg, pdf, ..."), None),
             ("options", Annotated[options, tyro.conf.arg(name="")], options()),
-            ("families", Annotated[families, tyro.conf.arg(name="")], families()),
+            ("families", Annotated[choices, tyro.conf.arg(name="")], choices()),
             ("profiles", Annotated[profiles, tyro.conf.arg(name="")], profiles()),
-        ],
-        frozen=True,
-    )
-    generate.__doc__ = (
+        ]
+        command = dataclasses.make_dataclass(
+            name, [(n, t, dataclasses.field(default=d)) for n, t, d in fields], frozen=True
+        )
+        command.__doc__ = doc
+        return command
+
+    generate = batch_command(
+        "Generate",
+        TrackGenConfig,
+        _families_with_defaults(),
+        {"num_envs": 64, "half_width": 0.1},
+        "64 tracks",
         "Generate a batch of tracks. Settings of a family and of an elevation are dotted flags: "
         "--elevation noise --noise.harmonics 6. Where two numbers are allowed, "
-        "they are the bounds of a draw per track: --bezier.rad 0.2 0.6"
+        "they are the bounds of a draw per track: --bezier.rad 0.2 0.6",
     )
-    subcommands = {"generate": generate, "info": _Info, "demo": _Demo}
+    gates = batch_command(
+        "Gates",
+        GateGenConfig,
+        _families_with_anchors(),
+        {"num_envs": 64},
+        "16 courses",
+        "Generate a batch of gate courses. Settings of a family and of an elevation are dotted "
+        "flags: --elevation uniform --uniform.low 1 --uniform.high 4",
+    )
+    subcommands = {"generate": generate, "gates": gates, "info": _Info, "demo": _Demo}
     types: list[Any] = [
         Annotated[owner, tyro.conf.subcommand(name)] for name, owner in subcommands.items()
     ]
@@ -272,12 +291,13 @@ def _compactness(track: dict[str, np.ndarray]) -> np.ndarray:
     return np.asarray(values)
 
 
-def _make_generator(config: TrackGenConfig, seed: int) -> TrackGenerator:
+def _make_generator(config: Any, seed: int) -> Any:
     """A generator and its random numbers; what Warp cannot allocate is a usage error too."""
     with _user_input(RuntimeError, MemoryError), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         rng = PerEnvSeededRNG(seeds=seed, num_envs=config.num_envs, device=config.device)
-        generator = TrackGenerator(config, rng)
+        kind = GateGenerator if isinstance(config, GateGenConfig) else TrackGenerator
+        generator = kind(config, rng)
     for warning in caught:
         print(f"track-gen: warning: {warning.message}", file=sys.stderr)
     return generator
@@ -287,7 +307,7 @@ def _make_generator(config: TrackGenConfig, seed: int) -> TrackGenerator:
 class _Batch:
     """A generated batch with its figures."""
 
-    track: Track
+    track: Track | GateSequence
     arrays: dict[str, np.ndarray]
     report: GenerationReport
     milliseconds: float
@@ -295,7 +315,7 @@ class _Batch:
 
 
 @contextlib.contextmanager
-def _progress_bar(generator: TrackGenerator) -> Iterator[None]:
+def _progress_bar(generator: Any) -> Iterator[None]:
     """A bar on stderr while a host-driven family grows its tracks; nothing for the others."""
     if generator.config.spec.capturable:
         yield
@@ -321,23 +341,24 @@ def _progress_bar(generator: TrackGenerator) -> Iterator[None]:
             generator.on_progress = None
 
 
-def _run(generator: TrackGenerator) -> _Batch:
+def _run(generator: Any) -> _Batch:
     """Generate the batch and time the warm calls; a repeated call gives the same tracks."""
     with _progress_bar(generator):
         return _run_timed(generator)
 
 
-def _run_timed(generator: TrackGenerator) -> _Batch:
+def _run_timed(generator: Any) -> _Batch:
     generator.warmup()
-    times = []
+    times: list[float] = []
+    batch: Any = None
     for _ in range(_TIMED_CALLS):
         wp.synchronize_device(generator.device)
         start = time.perf_counter()
-        generator.generate()
+        batch = generator.generate()
         wp.synchronize_device(generator.device)
         times.append(time.perf_counter() - start)
     milliseconds = 1e3 * statistics.median(times) / generator.config.num_envs
-    return _Batch(generator.track, generator.track.numpy(), generator.report(), milliseconds)
+    return _Batch(batch, batch.numpy(), generator.report(), milliseconds)
 
 
 def _table(batches: dict[str, _Batch], title: str) -> Any:
@@ -363,6 +384,29 @@ def _table(batches: dict[str, _Batch], title: str) -> Any:
     return table
 
 
+def _gate_table(name: str, batch: _Batch, title: str) -> Any:
+    """The figures of a batch of gate courses."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    table.add_column("family")
+    for column in ("yield", "attempts", "gates", "extent", "ms per course"):
+        table.add_column(column, justify="right")
+    valid = batch.arrays["valid"]
+    counts, points = batch.arrays["count"][valid], batch.arrays["position"][valid][..., :2]
+    extents = [np.ptp(p[:n], axis=0).max() for p, n in zip(points, counts, strict=True)]
+    table.add_row(
+        name,
+        f"{100.0 * batch.report.yield_rate:.2f} %",
+        f"{batch.report.attempts_mean:.3f}",
+        f"{counts.min()} to {counts.max()}" if len(counts) else "-",
+        f"{np.mean(extents):.3g} ± {np.std(extents):.2g}" if len(counts) else "-",
+        f"{batch.milliseconds:.3f}",
+    )
+    return table
+
+
 def _invalid_text(batch: _Batch, N_max: int) -> str:
     """Why some tracks are not valid, as one line; empty if all are."""
     if not batch.report.reasons:
@@ -370,12 +414,12 @@ def _invalid_text(batch: _Batch, N_max: int) -> str:
     reasons = ", ".join(f"{name} {count}" for name, count in batch.report.reasons.items())
     text = f"{batch.report.num_envs - batch.report.num_valid} not valid: {reasons}"
     overflow = (batch.arrays["status"] & int(TrackStatus.OVERFLOW)) != 0
-    if overflow.any():
+    if "required_count" in batch.arrays and overflow.any():
         text += f"; N_max is {N_max}, {batch.arrays['required_count'][overflow].max()} would do"
     return text
 
 
-def _config_json(config: TrackGenConfig, device: wp.Device) -> str:
+def _config_json(config: Any, device: wp.Device) -> str:
     """The configuration as JSON; the family's settings stand under its name."""
     values = {f.name: getattr(config, f.name) for f in dataclasses.fields(config)}
     settings = {
@@ -388,19 +432,19 @@ def _config_json(config: TrackGenConfig, device: wp.Device) -> str:
     return json.dumps(values)
 
 
-def _write_npz(path: Path, generator: TrackGenerator, batch: _Batch) -> None:
+def _write_npz(path: Path, generator: Any, batch: _Batch) -> None:
     """Write the batch so that NumPy alone reads and explains it; replaces the file as a whole."""
-    units = (
-        "Lengths are in the units of scale and half_width; z is up; angles are counter-clockwise."
-    )
+    flags = GateStatus if isinstance(batch.track, GateSequence) else TrackStatus
+    sizes = "gate_width" if flags is GateStatus else "half_width"
+    units = f"Lengths are in the units of scale and {sizes}; z is up; angles are counter-clockwise."
     extra = {
         "seeds": generator.rng.seeds_warp.numpy(),
         "episode": generator.rng.episode_warp.numpy(),
         "config": _config_json(generator.config, generator.device),
-        "fields": json.dumps(_field_texts(Track)),
+        "fields": json.dumps(_field_texts(type(batch.track))),
         "units": units,
-        "status_names": [flag.name for flag in TrackStatus],
-        "status_bits": np.array([int(flag) for flag in TrackStatus], np.int32),
+        "status_names": [flag.name for flag in flags],
+        "status_bits": np.array([int(flag) for flag in flags], np.int32),
         "package_version": importlib.metadata.version("track-gen"),
         "warp_version": wp.__version__,
         "seed_version": generator.config.spec.seed_version,
@@ -443,20 +487,22 @@ def _elevation(command: Any) -> ElevationSettings | None:
     return None if command.elevation is None else getattr(command.profiles, command.elevation)
 
 
-def _generate(command: Any) -> int:
+def _generate(command: Any, kind: type) -> int:
+    """Generate a batch of tracks or of gate courses, as the type of the configuration says."""
     from rich.console import Console
 
+    gates = kind is GateGenConfig
     with _user_input():
         chosen: str | GeneratorSettings = command.generator
-        for name, owner in _families_with_defaults().items():
+        for name, owner in (
+            _families_with_anchors() if gates else _families_with_defaults()
+        ).items():
             settings = getattr(command.families, name)
             if name == command.generator:
                 chosen = settings
             elif settings != owner():
                 raise ValueError(f"--{name}.* needs --generator {name}, got {command.generator}")
-        config = TrackGenConfig(
-            generator=chosen, elevation=_elevation(command), **vars(command.options)
-        )
+        config = kind(generator=chosen, elevation=_elevation(command), **vars(command.options))
         if command.out is not None:
             if command.out.suffix != ".npz":
                 raise ValueError(f"--out must end in .npz, got {str(command.out)!r}")
@@ -468,10 +514,10 @@ def _generate(command: Any) -> int:
     generator = _make_generator(config, command.seed)
     with console.status("generating"):
         batch = _run(generator)
-    console.print(
-        _table({config.spec.name: batch}, f"{config.num_envs} tracks on {generator.device.name}")
-    )
-    invalid = _invalid_text(batch, config.N_max)
+    title = f"{config.num_envs} {'courses' if gates else 'tracks'} on {generator.device.name}"
+    name = config.spec.name
+    console.print(_gate_table(name, batch, title) if gates else _table({name: batch}, title))
+    invalid = _invalid_text(batch, 0 if gates else config.N_max)
     if invalid:
         console.print(invalid, style="red")
     if command.out is not None:
@@ -480,7 +526,10 @@ def _generate(command: Any) -> int:
         console.print(f"wrote {command.out}", soft_wrap=True)
     if command.plot is not None:
         with _user_input():
-            plot_tracks(batch.track, path=command.plot)
+            if isinstance(batch.track, GateSequence):
+                plot_courses(batch.track, line=config.line, path=command.plot)
+            else:
+                plot_tracks(batch.track, path=command.plot)
         console.print(f"wrote {command.plot}", soft_wrap=True)
     return 0
 
@@ -594,7 +643,8 @@ def main(args: Sequence[str] | None = None) -> int:
                 return _info()
             if isinstance(command, _Demo):
                 return _demo(command)
-            return _generate(command)
+            gates = type(command).__name__ == "Gates"
+            return _generate(command, GateGenConfig if gates else TrackGenConfig)
     except SystemExit:
         return 0
     except _UsageError as error:

@@ -16,7 +16,9 @@ import numpy as np
 
 from track_gen.batch import EnvTrack, Track
 from track_gen.checks import check_float, check_int
-from track_gen.status import TrackStatus
+from track_gen.course_line import CourseLine
+from track_gen.gate_batch import EnvGates, GateSequence
+from track_gen.status import GateStatus, TrackStatus
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,7 +26,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "check_picture_path",
+    "draw_course",
     "draw_track",
+    "plot_course_relief",
+    "plot_courses",
     "plot_elevation",
     "plot_families",
     "plot_relief",
@@ -76,9 +81,13 @@ def check_picture_path(name: str, path: str | Path) -> Path:
 
 
 def reason_text(status: int) -> str:
-    """The reasons in a status as text, ``"turning, border"``; empty for a valid track."""
+    """The reasons in a status as text, ``"turning, border"``; empty for a valid track.
+
+    Of a gate course if it is a ``GateStatus``, else of a track.
+    """
+    flags = GateStatus if isinstance(status, GateStatus) else TrackStatus
     return ", ".join(
-        flag.name.lower().replace("_", " ") for flag in TrackStatus if flag & status and flag.name
+        flag.name.lower().replace("_", " ") for flag in flags if flag & status and flag.name
     )
 
 
@@ -442,6 +451,183 @@ def plot_relief(
         axes.set_zlim(floor, z.max())
         axes.set_box_aspect((*(high - low), exaggeration * (z.max() - floor)), zoom=1.05)
         axes.view_init(elev=38.0, azim=-60.0)
+        axes.set_axis_off()
+        axes.set_facecolor(_PAPER)
+    figure.subplots_adjust(left=0.0, right=1.0, bottom=0.0, top=0.92 if title else 1.0, wspace=0.0)
+    if title:
+        figure.suptitle(title, fontsize=12, color=_TEXT)
+    return _save(figure, path)
+
+
+def draw_course(axes: Axes, gates: EnvGates, line: np.ndarray, clearance: float = 0.0) -> None:
+    """Draw one course from above: openings, direction, flying order and flight line.
+
+    Args:
+        axes: Axes with an equal aspect.
+        gates: Course of one env; nothing is drawn without gates.
+        line: Points of the flight line, [n, 2 or 3]; may be empty.
+        clearance: Free space beside the openings to draw [length].
+    """
+    color = _EDGE if gates.valid else _BAD_EDGE
+    if len(line):
+        closed = np.vstack([line, line[:1]])
+        axes.plot(closed[:, 0], closed[:, 1], color=_ARROW, linewidth=1.4, zorder=2)
+    middle = gates.position[:, :2].mean(axis=0) if gates.count else np.zeros(2)
+    for index in range(gates.count):
+        p, n = gates.position[index, :2], gates.normal[index, :2]
+        t = gates.tangent[index, :2] / max(float(np.hypot(*gates.tangent[index, :2])), 1e-9)
+        half = float(gates.half_width[index])
+        for a, b, width in ((half, half + clearance, 0.9), (-half, half, 2.6)):
+            for side in (-1.0, 1.0) if a > 0.0 else (1.0,):
+                ends = np.array([p + side * a * n, p + side * b * n])
+                axes.plot(*ends.T, color=color, linewidth=width, solid_capstyle="butt", zorder=3)
+        first = index == 0
+        tip = p + 2.6 * half * t
+        axes.annotate(
+            "",
+            xy=tip,
+            xytext=p,
+            arrowprops={"arrowstyle": "->", "color": _BAD_EDGE if first else color, "lw": 1.0},
+            zorder=4,
+        )
+        away = p - middle
+        away = away / max(float(np.hypot(*away)), 1e-9)
+        side = np.sign(float(away @ n)) or 1.0
+        label = p + side * (half + clearance + 0.7 * half) * n
+        axes.text(
+            *label,
+            str(index),
+            ha="center",
+            va="center",
+            fontsize=7,
+            fontweight="bold" if first else "normal",
+            color=_BAD_EDGE if first else _TEXT,
+            zorder=5,
+        )
+
+
+def _lines(gates: GateSequence, line: str) -> list[np.ndarray]:
+    """Points of the flight line of each env; none where there is no valid course."""
+    track = CourseLine.through(gates, line=line, num_points=384)
+    centers, counts = track.center.numpy(), track.count.numpy()
+    return [row[:count] for row, count in zip(centers, counts, strict=True)]
+
+
+def plot_courses(
+    gates: GateSequence,
+    envs: Sequence[int] | None = None,
+    line: str = "arc",
+    clearance: float = 0.0,
+    columns: int | None = None,
+    path: str | Path | None = None,
+    title: str | None = None,
+) -> Figure:
+    """A grid of gate courses from above, each to the same scale; invalid ones say why.
+
+    Args:
+        gates: Batch of courses; read back, so this synchronises.
+        envs: Rows to draw; None is the first 16.
+        line: Handles of the flight line, as ``GateGenConfig.line``.
+        clearance: Free space beside the openings to draw [length].
+        columns: Cells per row; None is about a square.
+        path: File to write (png, svg, pdf, ...), or None.
+        title: Text above the grid.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
+        IndexError: If a row does not exist.
+        ValueError: If there is no row, or ``path`` cannot be written.
+    """
+    _require_matplotlib()
+    if path is not None:
+        check_picture_path("plot_courses(path)", path)
+    rows = list(range(min(gates.num_envs, 16))) if envs is None else list(envs)
+    if not rows:
+        raise ValueError("plot_courses(envs) must name at least one env, got none")
+    across = math.ceil(math.sqrt(len(rows))) if columns is None else columns
+    across = check_int("plot_courses(columns)", across, low=1, high=64)
+    courses = [gates.env(env) for env in rows]
+    lines = _lines(gates, line)
+    figure, grid = _grid(math.ceil(len(rows) / across), across, title, 0.0, 3.0)
+    sizes = [float(np.ptp(c.position[:, :2], axis=0).max()) for c in courses if c.count]
+    extent = 1.3 * max(sizes, default=1.0)
+    for axes in grid.flat:
+        axes.axis("off")
+    for axes, env, course in zip(grid.flat, rows, courses, strict=False):
+        axes.set_xlim(-extent / 2.0, extent / 2.0)
+        axes.set_ylim(-extent / 2.0, extent / 2.0)
+        axes.set_aspect("equal")
+        draw_course(axes, course, lines[env], clearance)
+        if not course.valid:
+            text = f"{env}: {reason_text(course.status) or 'invalid'}"
+            axes.text(
+                0.5, 0.0, text, transform=axes.transAxes, ha="center", color=_BAD_EDGE, fontsize=7
+            )
+    return _save(figure, path)
+
+
+def plot_course_relief(
+    gates: GateSequence,
+    envs: Sequence[int] = (0,),
+    line: str = "arc",
+    path: str | Path | None = None,
+    title: str | None = None,
+) -> Figure:
+    """Gate courses in space: openings as frames on poles, the flight line coloured by height.
+
+    Args:
+        gates: Batch of courses; read back, so this synchronises.
+        envs: Rows to draw side by side.
+        line: Handles of the flight line, as ``GateGenConfig.line``.
+        path: File to write (png, svg, pdf, ...), or None.
+        title: Text above the picture.
+
+    Raises:
+        ImportError: If matplotlib is not installed.
+        IndexError: If a row does not exist.
+        ValueError: If a row has no valid course, there is none, or ``path`` cannot be written.
+    """
+    _require_matplotlib()
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
+    from mpl_toolkits.mplot3d.art3d import Line3DCollection
+
+    if path is not None:
+        check_picture_path("plot_course_relief(path)", path)
+    courses = [gates.env(env) for env in envs]
+    if not courses:
+        raise ValueError("plot_course_relief(envs) must name at least one env, got none")
+    lines = _lines(gates, line)
+    figure = Figure(figsize=(4.6 * len(courses), 3.6), facecolor=_PAPER)
+    colors = colormaps["viridis"]
+    for column, (env, course) in enumerate(zip(envs, courses, strict=True)):
+        if not course.valid:
+            reasons = reason_text(course.status)
+            raise ValueError(f"plot_course_relief(envs): env {env} has no course: {reasons}")
+        axes: Any = figure.add_subplot(1, len(courses), column + 1, projection="3d")
+        p = course.position.astype(np.float64)
+        side = course.half_width[:, None] * course.normal
+        up = course.half_height[:, None] * np.cross(course.tangent, course.normal)
+        frames = np.stack([p + side + up, p - side + up, p - side - up, p + side - up], axis=1)
+        points = lines[env].astype(np.float64)
+        floor = min(float(frames[..., 2].min()), 0.0)
+        foot = p - up
+        poles = np.stack([foot, np.c_[foot[:, :2], np.full(len(p), floor)]], axis=1)
+        axes.add_collection3d(Line3DCollection(poles, colors=_CENTERLINE, linewidths=0.8))
+        height = (points[:, 2] - p[:, 2].min()) / max(float(np.ptp(p[:, 2])), 1e-9)
+        pieces = np.stack([points, np.roll(points, -1, axis=0)], axis=1)
+        tint = colors(np.clip(0.1 + 0.8 * height, 0.0, 1.0))
+        axes.add_collection3d(Line3DCollection(pieces, colors=tint, linewidths=1.6))
+        closed = np.concatenate([frames, frames[:, :1]], axis=1)
+        axes.add_collection3d(Line3DCollection(closed, colors=_EDGE, linewidths=1.4))
+        axes.text(*(p[0] + 1.6 * up[0]), "0", color=_BAD_EDGE, fontsize=8)
+        low, high = points[:, :2].min(axis=0), points[:, :2].max(axis=0)
+        top = float(frames[..., 2].max())
+        axes.set_xlim(low[0], high[0])
+        axes.set_ylim(low[1], high[1])
+        axes.set_zlim(floor, top)
+        axes.set_box_aspect((*(high - low), max(top - floor, 1e-9)), zoom=1.0)
+        axes.view_init(elev=30.0, azim=-60.0)
         axes.set_axis_off()
         axes.set_facecolor(_PAPER)
     figure.subplots_adjust(left=0.0, right=1.0, bottom=0.0, top=0.92 if title else 1.0, wspace=0.0)
