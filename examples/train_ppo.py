@@ -176,10 +176,12 @@ def main() -> None:
     parser.add_argument("--generator", default="bezier")
     parser.add_argument("--envs", type=int, default=512)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--torch-threads", type=int, default=1, help="threads of the networks")
     parser.add_argument("--out", type=Path, default=Path("out/ppo"))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     wp.config.quiet = True
+    torch.set_num_threads(options.torch_threads)
     goal = options.difficulty if options.curriculum is None else options.curriculum
 
     env = RaceVecEnv(

@@ -417,7 +417,7 @@ def test_reward_is_progress_in_half_widths():
 def test_penalties():
     options = {"spawn": "start", "spawn_heading": 0.0}
     env = race(1, off_road_penalty=7.0, autoreset_mode="NextStep", **options)
-    observations, _ = env.reset(seed=0)
+    env.reset(seed=0)
     for _ in range(200):
         _, rewards, terminated, *_ = env.step(np.array([[1.0, 0.4]]))
         if terminated[0]:

@@ -13,7 +13,8 @@ try:
 except ImportError as error:
     raise ImportError("track_gen.envs needs gymnasium: pip install 'track-gen[envs]'") from error
 
-from track_gen.envs.race import LOOK_AHEAD, LevelInfo, RaceVectorEnv
+from track_gen.envs.levels import LevelInfo
+from track_gen.envs.race import LOOK_AHEAD, RaceVectorEnv
 from track_gen.envs.vehicle import Vehicle, VehicleParameters, drive
 
 __all__ = [

@@ -16,7 +16,6 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 
 from track_gen.batch import Track
 from track_gen.checks import (
-    check_array,
     check_bool,
     check_choice,
     check_device,
@@ -38,6 +37,7 @@ from track_gen.envs.kernels import (
     mark_levels_kernel,
     start_kernel,
 )
+from track_gen.envs.levels import LevelInfo, as_reset_mask, as_words
 from track_gen.envs.vehicle import Vehicle
 from track_gen.executor import Executor, Pipeline, recording_here
 from track_gen.rng import PerEnvSeededRNG, seeds_from_int
@@ -47,7 +47,7 @@ from track_gen.runtime.rows import RowLaunch
 from track_gen.runtime.spawn import Spawner
 from track_gen.track_generator import TrackGenerator
 
-__all__ = ["LOOK_AHEAD", "LevelInfo", "RaceVectorEnv"]
+__all__ = ["LOOK_AHEAD", "RaceVectorEnv"]
 
 LOOK_AHEAD = (1.0, 2.0, 3.0, 4.5, 6.0, 8.0, 10.0, 13.0)
 """Default look-ahead distances [half widths]."""
@@ -57,20 +57,6 @@ _MODES = {
     AutoresetMode.NEXT_STEP: NEXT_STEP,
     AutoresetMode.DISABLED: DISABLED,
 }
-
-
-class LevelInfo(dict):
-    """An info dictionary whose ``"episode"`` is the level's episode until a wrapper takes the key.
-
-    Gymnasium's ``RecordEpisodeStatistics`` refuses a dictionary that contains ``"episode"`` and
-    stores its statistics there. So the level's episode is kept as ``"level_episode"``, and
-    ``info["episode"]`` reads it where no statistics have been stored.
-    """
-
-    def __missing__(self, key: str) -> Any:
-        if key == "episode" and "level_episode" in self:
-            return self["level_episode"]
-        raise KeyError(key)
 
 
 class _DevicePass:
@@ -405,7 +391,7 @@ class RaceVectorEnv(VectorEnv):
             )
         rows = np.ones(E, dtype=bool)
         if reset_mask is not None:
-            rows = _as_reset_mask(reset_mask, E)
+            rows = as_reset_mask(reset_mask, E)
             if not self._was_reset:
                 raise ResetNeeded("RaceVectorEnv.reset(): the first reset must be of all envs")
         if level_seeds is not None and seed is not None:
@@ -416,10 +402,10 @@ class RaceVectorEnv(VectorEnv):
         state = self.rng.state_dict()
         seeds, episode = state["seeds"], state["episode"]
         if level_seeds is not None:
-            seeds[rows] = _as_int32("level_seeds", level_seeds, E)[rows]
+            seeds[rows] = as_words("level_seeds", level_seeds, E)[rows]
             episode[rows] = 0
             if level_episodes is not None:
-                episode[rows] = _as_int32("level_episodes", level_episodes, E)[rows]
+                episode[rows] = as_words("level_episodes", level_episodes, E)[rows]
         elif seed is None and self._was_reset:
             episode[rows] += 1
         elif seed is None or isinstance(seed, (int, np.integer)):
@@ -437,7 +423,7 @@ class RaceVectorEnv(VectorEnv):
                     f"RaceVectorEnv.reset(seed) must have {E} entries, got {len(given)}"
                 )
             named = np.array([value is not None for value in given])
-            values = _as_int32("seed", [0 if value is None else value for value in given], E)
+            values = as_words("seed", [0 if value is None else value for value in given], E)
             episode[rows & ~named] += int(self._was_reset)
             seeds[rows & named] = values[rows & named]
             episode[rows & named] = 0
@@ -580,27 +566,3 @@ class RaceVectorEnv(VectorEnv):
 
     def close_extras(self, **kwargs: Any) -> None:
         """Nothing to close: memory goes with the object."""
-
-
-def _as_reset_mask(mask: Any, num_envs: int) -> np.ndarray:
-    """The reset mask, checked as Gymnasium's own vector environments do."""
-    name = "RaceVectorEnv.reset(options['reset_mask'])"
-    if not isinstance(mask, np.ndarray):
-        raise TypeError(f"{name} must be a NumPy array, got {type(mask).__name__}")
-    check_array(name, mask, dtype=wp.bool, shape=(num_envs,), device=wp.get_device("cpu"))
-    if not mask.any():
-        raise ValueError(f"{name} must have at least one True row")
-    return mask.copy()
-
-
-def _as_int32(name: str, values: Any, num_envs: int) -> np.ndarray:
-    """Ints of any sign as the 32-bit words that name levels."""
-    array = np.asarray(values)
-    if array.dtype != object and not np.issubdtype(array.dtype, np.integer):
-        raise TypeError(f"RaceVectorEnv.reset({name}) must be ints, got {array.dtype}")
-    if array.shape != (num_envs,):
-        raise ValueError(
-            f"RaceVectorEnv.reset({name}) must have shape ({num_envs},), got {array.shape}"
-        )
-    words = np.array([int(value) & 0xFFFFFFFF for value in array.tolist()], dtype=np.uint32)
-    return words.view(np.int32)
