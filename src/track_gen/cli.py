@@ -296,7 +296,7 @@ def _make_generator(config: Any, seed: int) -> Any:
     with _user_input(RuntimeError, MemoryError), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         rng = PerEnvSeededRNG(seeds=seed, num_envs=config.num_envs, device=config.device)
-        kind = GateGenerator if isinstance(config, GateGenConfig) else TrackGenerator
+        kind: Any = GateGenerator if isinstance(config, GateGenConfig) else TrackGenerator
         generator = kind(config, rng)
     for warning in caught:
         print(f"track-gen: warning: {warning.message}", file=sys.stderr)
@@ -307,7 +307,8 @@ def _make_generator(config: Any, seed: int) -> Any:
 class _Batch:
     """A generated batch with its figures."""
 
-    track: Track | GateSequence
+    track: Any
+    """A ``Track`` or a ``GateSequence``."""
     arrays: dict[str, np.ndarray]
     report: GenerationReport
     milliseconds: float

@@ -485,8 +485,8 @@ def draw_course(axes: Axes, gates: EnvGates, line: np.ndarray, clearance: float 
         tip = p + 2.6 * half * t
         axes.annotate(
             "",
-            xy=tip,
-            xytext=p,
+            xy=tuple(tip),
+            xytext=tuple(p),
             arrowprops={"arrowstyle": "->", "color": _BAD_EDGE if first else color, "lw": 1.0},
             zorder=4,
         )
@@ -495,7 +495,8 @@ def draw_course(axes: Axes, gates: EnvGates, line: np.ndarray, clearance: float 
         side = np.sign(float(away @ n)) or 1.0
         label = p + side * (half + clearance + 0.7 * half) * n
         axes.text(
-            *label,
+            float(label[0]),
+            float(label[1]),
             str(index),
             ha="center",
             va="center",
