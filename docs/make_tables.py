@@ -82,10 +82,24 @@ def throughput(num_envs: int, families: tuple[str, ...]) -> str:
     return "\n".join(lines) + "\n\n" + about
 
 
+def environment() -> str:
+    """Steps per second of the race environment, and the shares of its parts."""
+    rows, about = measured("environment")
+    shares = [name for name in rows[0] if name.endswith(" %")]
+    lines = ["| envs | steps/s | ms/step | " + " | ".join(shares) + " |"]
+    lines.append("|---" * (3 + len(shares)) + "|")
+    for row in rows:
+        cells = [f"{row[name]:.0f}" for name in shares]
+        speed = f"{round(row['steps/s'], -3):,.0f}"
+        lines.append(f"| {row['E']} | {speed} | {row['ms/step']:.2f} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n\n" + about
+
+
 SMALL = ("bezier", "hull", "polar", "voronoi", "checkpoint")
 GROWN = ("serpentine", "repulsive")
 FIGURES = {
     "speed": lambda: throughput(256, SMALL),
+    "environment": environment,
     "growth": lambda: throughput(64, (*SMALL, *GROWN)),
 }
 

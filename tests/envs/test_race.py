@@ -4,7 +4,6 @@ import gymnasium
 import numpy as np
 import pytest
 import shapely
-import torch
 import warp as wp
 from drivers import SingleRace, follow, wander
 from gymnasium.error import ResetNeeded
@@ -138,6 +137,7 @@ def test_wrappers_of_gymnasium():
 
 
 def test_wrapper_to_torch():
+    torch = pytest.importorskip("torch")
     pytest.importorskip("array_api_compat", reason="comes with gymnasium[array-api]")
     env = wrappers.NumpyToTorch(race(3))
     observations, _ = env.reset(seed=0)
@@ -344,6 +344,7 @@ def test_results_never_change_afterwards():
 
 
 def test_torch_outputs_equal_numpy():
+    torch = pytest.importorskip("torch")
     a, b = race(5, max_episode_steps=9), race(5, max_episode_steps=9, output="torch")
     x, _ = a.reset(seed=4)
     y, infos = b.reset(seed=4)
@@ -534,3 +535,47 @@ def started() -> RaceVectorEnv:
     env = race()
     env.reset(seed=0)
     return env
+
+
+@pytest.mark.parametrize("generator", ["hull", "polar", "voronoi", "checkpoint", "serpentine"])
+def test_every_family_is_driven(generator):
+    env = race(32, generator=generator, max_episode_steps=60, track_options={"N_max": 1024})
+    observations, infos = env.reset(seed=0)
+    for _ in range(130):
+        observations, _, terminated, *_, infos = env.step(follow(observations, 0.2))
+        assert np.isfinite(observations).all()
+        assert not terminated.any()
+    assert (infos["episode"] >= 2).all()
+
+
+def test_random_driving_stays_in_the_space():
+    env = race(200, rays=(-2.0, 0.0, 1.0), max_episode_steps=150)
+    env.action_space.seed(0)
+    observations, _ = env.reset(seed=0)
+    push = env.action_space.sample()
+    for _ in range(400):
+        push = 0.9 * push + 0.3 * env.action_space.sample()
+        observations, rewards, *_, infos = env.step(push)
+        assert env.observation_space.contains(observations)
+        assert np.isfinite(rewards).all() and np.abs(rewards).max() < 12.0
+        if "final_obs" in infos:
+            rows = [row for row in infos["final_obs"] if row is not None]
+            assert all(env.single_observation_space.contains(row) for row in rows)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("mode", list(AutoresetMode)[:2])
+def test_cuda_step_is_one_graph_and_equals_eager(mode):
+    torch = pytest.importorskip("torch")
+    options = {"autoreset_mode": mode, "max_episode_steps": 20, "device": "cuda"}
+    graph = RaceVectorEnv(300, output="torch", **options)
+    eager = RaceVectorEnv(300, capture=False, **options)
+    a, _ = graph.reset(seed=1)
+    b, _ = eager.reset(seed=1)
+    for _ in range(60):
+        actions = wander(b)
+        a, r, *_ = graph.step(torch.from_numpy(actions).cuda())
+        b, q, *_ = eager.step(actions)
+        np.testing.assert_array_equal(a.cpu().numpy(), b)
+        np.testing.assert_array_equal(r.cpu().numpy(), q)
+    assert graph.graph is not None and eager.graph is None

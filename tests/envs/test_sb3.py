@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 from drivers import follow, wander
 
 from track_gen.envs import RaceVectorEnv
 
-sb3 = pytest.importorskip("stable_baselines3")
+torch = pytest.importorskip("torch")
+pytest.importorskip("stable_baselines3")
 
 from stable_baselines3 import PPO  # noqa: E402
 from stable_baselines3.common.vec_env import VecMonitor, VecNormalize  # noqa: E402

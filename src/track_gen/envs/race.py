@@ -100,7 +100,8 @@ class RaceVectorEnv(VectorEnv):
         autoreset_mode: One of Gymnasium's three modes, or its value; next-step is Gymnasium's
             default too, and what its observation wrappers need.
         output: "numpy", or "torch" for tensors on the device.
-        copy: False returns views that the next step overwrites (of arrays on the device only).
+        copy: False returns views of the device's arrays, which the next call overwrites; NumPy
+            results of a CUDA device are copies all the same.
         device: Warp device; None is Warp's current device.
         num_threads: CPU threads; None is one per core. Results do not depend on it.
         capture: None captures a step as one graph on CUDA only; True on the CPU too; False never.
@@ -429,9 +430,11 @@ class RaceVectorEnv(VectorEnv):
             episode[rows & named] = 0
         self.rng.load_state_dict(state)
 
+        self._order_streams(caller_first=True)
         self._reset_mask.assign(rows)
         self._make_levels(advance=False)
         self._start_episodes(clears_outcome=1)
+        self._order_streams(caller_first=False)
         self._was_reset = True
         return self._read("observation"), self._infos()
 
@@ -459,8 +462,9 @@ class RaceVectorEnv(VectorEnv):
                     f"RaceVectorEnv.step(): envs {stopped[:8].tolist()} have finished: reset them "
                     "with options={'reset_mask': mask} or use an autoreset mode"
                 )
+        self._order_streams(caller_first=True)
         self._take(actions)
-        if not self._captures:
+        if not self._captures or recording_here(self.device):
             self._launch_step()
         else:
             if self._executor.graph is None:
@@ -468,6 +472,7 @@ class RaceVectorEnv(VectorEnv):
                 self._executor.prepare()
                 self._executor.capture()
             self._executor.replay()
+        self._order_streams(caller_first=False)
         infos = self._infos()
         terminated, truncated = self._read("terminated"), self._read("truncated")
         if self.autoreset_mode is AutoresetMode.SAME_STEP:
@@ -489,6 +494,21 @@ class RaceVectorEnv(VectorEnv):
             self._action_view[...] = actions
         else:
             self._actions.assign(np.asarray(actions, dtype=np.float32))
+
+    def _order_streams(self, caller_first: bool) -> None:
+        """Order torch's current stream and Warp's on the device, without a host wait.
+
+        torch's default stream cannot be captured, so the launches stay on Warp's.
+        """
+        if self.output == "torch" and self.device.is_cuda:
+            import torch
+
+            stream = torch.cuda.current_stream(wp.device_to_torch(self.device))
+            theirs, ours = wp.stream_from_torch(stream), wp.get_stream(self.device)
+            if caller_first:
+                ours.wait_stream(theirs)
+            else:
+                theirs.wait_stream(ours)
 
     def _launch_step(self) -> None:
         """Everything of a step that runs on the device; may be captured."""
