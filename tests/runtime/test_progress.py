@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from road_reference import circle, mixed_tracks, place, points, to_track
 
+from conftest import make
+from track_gen import Noise
 from track_gen.runtime import Localizer, ProgressTracker
 
 
@@ -291,3 +293,15 @@ def test_long_runs_stay_exact():
         driver.at(k * 0.025 * length)
     assert driver.laps[0, 0] == 100
     assert driver.total[0, 0] == pytest.approx(100.0 * length, rel=1e-6)
+
+
+def test_two_laps_over_hills():
+    # Arc lengths are those in space; places are found in plan view.
+    arrays = make(20, half_width=0.1, elevation=Noise(amplitude=0.3)).generate().numpy()
+    assert np.nanmax(np.abs(arrays["center"][..., 2])) > 0.05
+    length = arrays["length"][:, None].astype(np.float64)
+    driver = Driver(arrays)
+    for k in range(301):
+        driver.at(0.2 * length + k / 150.0 * length)
+    assert (driver.laps == 2).all() and (driver.jumps == 0).all()
+    assert np.abs(driver.total - 2.0 * length).max() < 1e-4

@@ -287,3 +287,47 @@ def test_tools_follow_a_regenerated_track():
     localizer.reset()
     localizer.update(points(changed["center"][:, 4:5]))
     assert localizer.s.numpy()[:, 0] == pytest.approx(changed["arclen"][:, 4], abs=1e-5)
+
+
+def test_origins_place_the_envs_in_one_world():
+    arrays = mixed_tracks(12)
+    home, away = Step(arrays), Step(arrays)
+    shift = np.stack([10.0 * np.arange(12), -5.0 * np.arange(12), np.arange(12)], -1)
+    origins = {
+        "warp": wp.array(shift.astype(np.float32), dtype=wp.vec3f, device="cpu"),
+        "torch": torch.from_numpy(shift.astype(np.float32)),
+        "numpy": shift,
+    }
+    home.set(0.4, 0.01)
+    moved = points(home.position.numpy() + shift[:, None])
+    home.run()
+    rng = PerEnvSeededRNG(seeds=0, num_envs=12, device="cpu")
+    for given in origins.values():
+        localizer = Localizer(away.track, A, origins=given)
+        own = ProgressTracker(away.track, A, origins=given)
+        box = CollisionChecker(away.track, A, box=(0.06, 0.03), localizer=localizer)
+        sensors = Sensors(away.track, A, look_ahead=[0.2, 0.6], rays=[-0.5, 0.5], origins=given)
+        spawner = Spawner(away.track, A, rng=rng, origins=given)
+        localizer.update(moved, home.heading)
+        own.update(moved)
+        box.update(moved, home.heading)
+        sensors.update(moved, home.heading)
+        there = home.tools
+        near = {"atol": 2e-5, "rtol": 0.0}
+        np.testing.assert_allclose(localizer.s.numpy(), there["localizer"].s.numpy(), **near)
+        np.testing.assert_allclose(localizer.left.numpy(), there["localizer"].left.numpy(), **near)
+        np.testing.assert_allclose(box.clearance.numpy(), there["box"].clearance.numpy(), **near)
+        point = there["box"].point.numpy() + shift[:, None, :2]
+        np.testing.assert_allclose(box.point.numpy(), point, **near)
+        seen = there["sensors"]
+        np.testing.assert_allclose(sensors.points.numpy(), seen.points.numpy(), **near)
+        np.testing.assert_allclose(sensors.ranges.numpy(), seen.ranges.numpy(), atol=2e-4)
+        spawner.at(0.7)
+        home.spawner.at(0.7)
+        expected = home.spawner.position.numpy() + shift[:, None]
+        np.testing.assert_allclose(spawner.position.numpy(), expected, **near)
+        home.set(0.4, 0.01)
+    with pytest.raises(ValueError, match=r"Localizer.origins must have shape \(12, 3\)"):
+        Localizer(away.track, origins=np.zeros((12, 2)))
+    with pytest.raises(ValueError, match=r"Spawner.origins must have shape \(12,\)"):
+        Spawner(away.track, origins=wp.zeros(3, dtype=wp.vec3f, device="cpu"))

@@ -10,6 +10,7 @@ from track_gen.runtime.collision import CollisionChecker
 from track_gen.runtime.crossing import GateCrossing
 from track_gen.runtime.events import Crossing
 from track_gen.runtime.localize import Localizer
+from track_gen.runtime.metrics import TrackMetrics
 from track_gen.runtime.progress import ProgressTracker
 from track_gen.runtime.racing_line import (
     RacingLine,
@@ -31,6 +32,7 @@ __all__ = [
     "Sensors",
     "Spawner",
     "SpeedProfile",
+    "TrackMetrics",
     "TrackView",
     "ideal_lap_time",
     "speed_profile",

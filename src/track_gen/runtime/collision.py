@@ -28,8 +28,9 @@ from track_gen.runtime.view import (
     border_distance,
     border_vertex,
     is_drivable,
+    local_position,
     nearest_on_border,
-    read_position,
+    origin_of,
 )
 
 __all__ = [
@@ -449,7 +450,7 @@ def swept_kernel(
     env = first_env + row
     if not mask_in[env]:
         return
-    p = read_position(position_in, env, agent)
+    p = local_position(view, position_in, env, agent)
     now = wp.vec3f(p[0], p[1], 0.0)
     if is_box != 0:
         now = wp.vec3f(p[0], p[1], heading_in[env, agent])
@@ -495,6 +496,7 @@ def _place_of(view: TrackView, env: int, segment: int, n: float) -> int:
 @wp.func
 def _write(
     contact: Contact,
+    view: TrackView,
     env: int,
     agent: int,
     inside_out: wp.array2d[wp.bool],
@@ -505,7 +507,7 @@ def _write(
 ):
     inside_out[env, agent] = contact.clearance >= 0.0 and contact.border >= 0
     clearance_out[env, agent] = contact.clearance
-    point_out[env, agent] = contact.point
+    point_out[env, agent] = contact.point + planar(origin_of(view, env))
     normal_out[env, agent] = contact.normal
     border_out[env, agent] = contact.border
 
@@ -542,12 +544,12 @@ def disc_contact_kernel(
     env = first_env + row
     if not mask_in[env]:
         return
-    p = read_position(position_in, env, agent)
+    p = local_position(view, position_in, env, agent)
     contact = _no_contact()
     if is_drivable(view, env) and wp.isfinite(p):
         start = _place_of(view, env, segment_in[env, agent], n_in[env, agent])
         contact = disc_contact(view, env, p, size_in[env, agent][0], start)
-    _write(contact, env, agent, inside_out, clearance_out, point_out, normal_out, border_out)
+    _write(contact, view, env, agent, inside_out, clearance_out, point_out, normal_out, border_out)
 
 
 @wp.kernel
@@ -574,7 +576,7 @@ def box_contact_kernel(
     env = first_env + row
     if not mask_in[env]:
         return
-    p = read_position(position_in, env, agent)
+    p = local_position(view, position_in, env, agent)
     heading = heading_in[env, agent]
     contact = _no_contact()
     if is_drivable(view, env) and wp.isfinite(p) and wp.isfinite(heading):
@@ -584,7 +586,7 @@ def box_contact_kernel(
         contact = box_contact(
             view, env, middle, direction, size_in[env, agent], start, wp.abs(offset)
         )
-    _write(contact, env, agent, inside_out, clearance_out, point_out, normal_out, border_out)
+    _write(contact, view, env, agent, inside_out, clearance_out, point_out, normal_out, border_out)
 
 
 class CollisionChecker:
@@ -604,6 +606,8 @@ class CollisionChecker:
         swept: Also test the way from the last pose to this one: a disc exactly; of a box the
             straight ways of its center and corners.
         localizer: A localizer of the same track to read from, updated by the user; None makes one.
+        origins: World positions of the tracks for a localizer of its own, as :class:`Localizer`
+            takes them; a shared one brings its own.
         num_threads: CPU threads; None is one per core.
 
     Raises:
@@ -622,6 +626,7 @@ class CollisionChecker:
         offset: float = 0.0,
         swept: bool = False,
         localizer: Localizer | None = None,
+        origins: Any = None,
         num_threads: int | None = None,
     ) -> None:
         if (radius is None) == (box is None):
@@ -642,7 +647,9 @@ class CollisionChecker:
         self._is_box = radius is None
         self._owns_localizer = localizer is None
         if localizer is None:
-            localizer = Localizer(track, num_agents, borders=False, num_threads=num_threads)
+            localizer = Localizer(
+                track, num_agents, borders=False, origins=origins, num_threads=num_threads
+            )
         self.localizer = shared_localizer("CollisionChecker", localizer, track, num_agents)
         """Where the places are read from."""
         E, A = self.num_envs, self.num_agents = localizer.num_envs, localizer.num_agents

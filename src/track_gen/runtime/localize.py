@@ -7,7 +7,14 @@ from typing import Any
 import warp as wp
 
 from track_gen.checks import check_bool, check_float
-from track_gen.runtime.rows import RowLaunch, as_headings, as_mask, as_positions, check_agents
+from track_gen.runtime.rows import (
+    RowLaunch,
+    as_headings,
+    as_mask,
+    as_origins,
+    as_positions,
+    check_agents,
+)
 from track_gen.runtime.view import (
     LEFT,
     RIGHT,
@@ -17,10 +24,10 @@ from track_gen.runtime.view import (
     frenet_n,
     frenet_s,
     is_drivable,
+    local_position,
     locate,
     nearest_on_border,
     point_at,
-    read_position,
     track_view,
 )
 
@@ -59,7 +66,7 @@ def localize_kernel(
     env = first_env + row
     if not mask_in[env]:
         return
-    p = read_position(position_in, env, agent)
+    p = local_position(view, position_in, env, agent)
     if not (is_drivable(view, env) and wp.isfinite(p)):
         segment[env, agent] = -1
         s_out[env, agent] = wp.nan
@@ -127,6 +134,8 @@ class Localizer:
         borders: Also measure the distances to both borders.
         reach: Lateral distance, in half widths, up to which a warm result is kept. Above 1 it can
             differ from that of a cold query: it stays with the piece of road the agent came from.
+        origins: Where each env's track stands in the world, vec3f [E]; positions are then world
+            positions. Read at each call. None is the origin for all.
         num_threads: CPU threads; None is one per core.
 
     Raises:
@@ -142,6 +151,7 @@ class Localizer:
         plan_view: bool = True,
         borders: bool = True,
         reach: float = 0.95,
+        origins: Any = None,
         num_threads: int | None = None,
     ) -> None:
         A = self.num_agents = check_agents("Localizer.num_agents", num_agents)
@@ -151,7 +161,9 @@ class Localizer:
         plan_view = check_bool("Localizer.plan_view", plan_view)
         borders = check_bool("Localizer.borders", borders)
         reach = check_float("Localizer.reach", reach, low=0.0)
-        self.view = track_view(track, 0.0 if plan_view else 1.0)
+        self.origins = as_origins("Localizer.origins", origins, E, self.device)
+        """World positions of the tracks, vec3f [E], or None."""
+        self.view = track_view(track, 0.0 if plan_view else 1.0, self.origins)
         """The track as a kernel argument."""
 
         def values() -> wp.array:

@@ -204,6 +204,8 @@ class ProgressTracker:
         num_agents: Agents A per env.
         localizer: A localizer of the same track to read from; :meth:`update` then takes no
             positions. None makes one of its own.
+        origins: World positions of the tracks for a localizer of its own, as :class:`Localizer`
+            takes them; a shared one brings its own.
         line: Where laps are counted: "spawn" at the place of each agent's first step, so that the
             loop from there is a lap; "start" at index 0 of the track, so that a lap counts when it
             is crossed with a whole loop since it was crossed before.
@@ -225,6 +227,7 @@ class ProgressTracker:
         num_agents: int = 1,
         *,
         localizer: Localizer | None = None,
+        origins: Any = None,
         line: str = "spawn",
         max_step: float = 4.0,
         wrong_way_distance: float = 2.0,
@@ -237,7 +240,9 @@ class ProgressTracker:
         )
         self._owns_localizer = localizer is None
         if localizer is None:
-            localizer = Localizer(track, num_agents, borders=False, num_threads=num_threads)
+            localizer = Localizer(
+                track, num_agents, borders=False, origins=origins, num_threads=num_threads
+            )
         self.localizer = shared_localizer("ProgressTracker", localizer, track, num_agents)
         """Where the places are read from."""
         E, A = self.num_envs, self.num_agents = localizer.num_envs, localizer.num_agents

@@ -22,8 +22,8 @@ from track_gen.runtime.view import (
     curvature_at,
     find_segment,
     is_drivable,
+    local_position,
     point_at,
-    read_position,
     wrap_s,
 )
 
@@ -111,7 +111,7 @@ def look_ahead_kernel(
     env = first_env + row
     if not mask_in[env]:
         return
-    p = read_position(position_in, env, agent)
+    p = local_position(view, position_in, env, agent)
     heading = heading_in[env, agent]
     s = s_in[env, agent]
     if not (is_drivable(view, env) and wp.isfinite(p) and wp.isfinite(heading) and wp.isfinite(s)):
@@ -216,7 +216,7 @@ def cast_rays_kernel(
     env = first_env + row
     if not mask_in[env]:
         return
-    p = planar(read_position(position_in, env, agent))
+    p = planar(local_position(view, position_in, env, agent))
     heading = heading_in[env, agent]
     if not (is_drivable(view, env) and wp.isfinite(p) and wp.isfinite(heading)):
         ranges_out[env, agent, ray] = wp.nan
@@ -243,6 +243,8 @@ class Sensors:
         rays: Angles of the rays from the heading [rad], left positive, R of them.
         max_range: Range of the rays [length]; what is farther reads as this.
         localizer: A localizer of the same track to read from, updated by the user; None makes one.
+        origins: World positions of the tracks for a localizer of its own, as :class:`Localizer`
+            takes them; a shared one brings its own.
         num_threads: CPU threads; None is one per core.
 
     Raises:
@@ -260,6 +262,7 @@ class Sensors:
         rays: Sequence[float] = (),
         max_range: float = 10.0,
         localizer: Localizer | None = None,
+        origins: Any = None,
         num_threads: int | None = None,
     ) -> None:
         distances = [
@@ -272,7 +275,9 @@ class Sensors:
             raise ValueError("Sensors needs look_ahead distances or rays")
         self._owns_localizer = localizer is None
         if localizer is None:
-            localizer = Localizer(track, num_agents, borders=False, num_threads=num_threads)
+            localizer = Localizer(
+                track, num_agents, borders=False, origins=origins, num_threads=num_threads
+            )
         self.localizer = shared_localizer("Sensors", localizer, track, num_agents)
         """Where the places are read from."""
         E, A = self.num_envs, self.num_agents = localizer.num_envs, localizer.num_agents

@@ -12,11 +12,19 @@ from track_gen.checks import check_float, check_int
 from track_gen.geometry import wrap_angle
 from track_gen.rng import PerEnvSeededRNG, Stream, draw_uniform
 from track_gen.runtime.collision import point_contact
-from track_gen.runtime.rows import RowLaunch, as_headings, as_mask, as_positions, check_agents
+from track_gen.runtime.rows import (
+    RowLaunch,
+    as_headings,
+    as_mask,
+    as_origins,
+    as_positions,
+    check_agents,
+)
 from track_gen.runtime.view import (
     TrackView,
     find_segment,
     is_drivable,
+    origin_of,
     point_at,
     tangent_at,
     track_view,
@@ -85,10 +93,11 @@ def _write_pose(
     offset = clear_offset(view, env, foot.segment, foot.fraction, n, radius)
     tangent = tangent_at(view, env, foot.segment, foot.fraction)
     center = point_at(view, env, foot.segment, foot.fraction)
-    position_out[env, agent, 0] = center[0] - offset * tangent[1]
-    position_out[env, agent, 1] = center[1] + offset * tangent[0]
+    origin = origin_of(view, env)
+    position_out[env, agent, 0] = center[0] - offset * tangent[1] + origin[0]
+    position_out[env, agent, 1] = center[1] + offset * tangent[0] + origin[1]
     if position_out.shape[2] > 2:
-        position_out[env, agent, 2] = center[2]
+        position_out[env, agent, 2] = center[2] + origin[2]
     heading_out[env, agent] = wrap_angle(wp.atan2(tangent[1], tangent[0]) + turn)
     s_out[env, agent] = at
     n_out[env, agent] = offset
@@ -252,6 +261,8 @@ class Spawner:
         position: Where to write positions: vec3f or vec2f [E, A], or a torch tensor [E, A, 2 or
             3], to have them in the simulator's own state; None allocates vec3f.
         heading: Where to write headings, float32 [E, A]; None allocates.
+        origins: Where each env's track stands in the world, vec3f [E]; read at each call. None is
+            the origin for all.
         num_threads: CPU threads; None is one per core.
 
     Raises:
@@ -268,6 +279,7 @@ class Spawner:
         rng: PerEnvSeededRNG | None = None,
         position: Any = None,
         heading: Any = None,
+        origins: Any = None,
         num_threads: int | None = None,
     ) -> None:
         A = self.num_agents = check_agents("Spawner.num_agents", num_agents)
@@ -301,7 +313,9 @@ class Spawner:
         self.every_env = wp.full(E, True, dtype=wp.bool, device=device)
         """A mask of all envs, bool [E]."""
 
-        view = track_view(track)
+        self.origins = as_origins("Spawner.origins", origins, E, device)
+        """World positions of the tracks, vec3f [E], or None."""
+        view = track_view(track, origins=self.origins)
         outputs = [
             as_positions("Spawner.position", self.position, E, A, device),
             as_headings("Spawner.heading", self.heading, E, A, device),

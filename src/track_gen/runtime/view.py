@@ -31,9 +31,11 @@ __all__ = [
     "frenet_n",
     "frenet_s",
     "is_drivable",
+    "local_position",
     "locate",
     "nearest_on_border",
     "nearest_on_line",
+    "origin_of",
     "point_at",
     "read_position",
     "side_of_foot",
@@ -73,6 +75,8 @@ class TrackView:
     count: wp.array[wp.int32]
     winding: wp.array[wp.int32]
     valid: wp.array[wp.bool]
+    origin: wp.array[wp.vec3f]
+    """Where each env's track stands in the world; empty for all at the origin."""
     vertical: wp.float32
     """0 looks for the nearest place in plan view, 1 in 3-D."""
     has_curvature: wp.int32
@@ -91,13 +95,15 @@ class Foot:
     """Squared distance [length squared]."""
 
 
-def track_view(track: Any, vertical: float = 0.0) -> TrackView:
+def track_view(track: Any, vertical: float = 0.0, origins: wp.array | None = None) -> TrackView:
     """A :class:`TrackView` of a track, a racing line or a course line; shares their arrays.
 
     Args:
         track: Anything with the arrays ``center, outer, inner, tangent, normal, arclen, length,
             half_width, count, winding, valid``; ``curvature`` may be missing.
         vertical: 0 to look for the nearest place in plan view, 1 in 3-D.
+        origins: Where each env's track stands in the world, vec3f [E], for :func:`local_position`
+            and :func:`origin_of`; None is the origin for all.
 
     Returns:
         A struct for kernel arguments. It must not outlive the arrays.
@@ -117,6 +123,9 @@ def track_view(track: Any, vertical: float = 0.0) -> TrackView:
     view.count = track.count
     view.winding = track.winding
     view.valid = track.valid
+    view.origin = wp.empty(0, dtype=wp.vec3f, device=track.center.device)
+    if origins is not None:
+        view.origin = origins
     view.vertical = float(vertical)
     return view
 
@@ -134,6 +143,22 @@ def read_position(position: wp.array3d[wp.float32], env: int, agent: int) -> wp.
     if position.shape[2] > 2:
         z = position[env, agent, 2]
     return wp.vec3f(position[env, agent, 0], position[env, agent, 1], z)
+
+
+@wp.func
+def origin_of(view: TrackView, env: int) -> wp.vec3f:
+    """Where the env's track stands in the world."""
+    if view.origin.shape[0] > 0:
+        return view.origin[env]
+    return wp.vec3f(0.0, 0.0, 0.0)
+
+
+@wp.func
+def local_position(
+    view: TrackView, position: wp.array3d[wp.float32], env: int, agent: int
+) -> wp.vec3f:
+    """Position of an agent relative to its track, from world positions [E, A, 2 or 3]."""
+    return read_position(position, env, agent) - origin_of(view, env)
 
 
 @wp.func
