@@ -21,7 +21,7 @@ FAMILIES = (
 ROWS = (
     ("kernel_cache", "checks", "status"),
     ("block", "rng", "geometry"),
-    ("polyline", "parameters", "elevation", "gate_rules"),
+    ("polyline", "parameters", "elevation", "gate_rules", "files"),
     ("flight_line",),
     ("batch", "gate_batch", "gate_pushes", "report"),
     ("generators.spec",),

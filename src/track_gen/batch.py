@@ -5,15 +5,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 import warp as wp
 
 from track_gen.checks import check_device, check_int
+from track_gen.files import check_suffix, description, read_npz, write_csv, write_npz
 from track_gen.status import TrackStatus
 
-__all__ = ["EnvTrack", "Track", "overlay_rows", "row_slice"]
+__all__ = ["UNITS", "EnvTrack", "Track", "overlay_rows", "row_slice"]
 
 T = TypeVar("T")
 
@@ -35,6 +37,9 @@ def row_slice(owner: T, low: int, high: int) -> T:
     changes = {field.name: rows(field.name, getattr(owner, field.name)) for field in fields}
     return dataclasses.replace(owner, **changes)  # type: ignore[type-var]
 
+
+UNITS = "Lengths are in the units of scale and half_width; z is up; angles are counter-clockwise."
+"""What a file of tracks says about its units."""
 
 _ALIGNMENT = 64
 """Bytes; every array and every row of an overlay starts at a multiple."""
@@ -143,6 +148,8 @@ class EnvTrack:
     """Attempts used."""
     required_count: int
     """Points that the last attempt needed."""
+    family: int
+    """Part of a mixture, 0 where there is one family."""
 
 
 @dataclass
@@ -198,6 +205,8 @@ class Track:
     """Attempts used, int32, shape [E]."""
     required_count: wp.array
     """Points that the last attempt needed; above ``N_max`` after OVERFLOW, int32, shape [E]."""
+    family: wp.array
+    """Part of a mixture, 0 where there is one family, -1 if never generated, int32, shape [E]."""
 
     @classmethod
     def allocate(cls, num_envs: int, N_max: int, device: Any = None) -> Track:
@@ -247,6 +256,7 @@ class Track:
             winding=integers(),
             attempts=integers(),
             required_count=integers(),
+            family=wp.full(num_envs, -1, dtype=wp.int32, device=device),
         )
 
     @property
@@ -275,6 +285,85 @@ class Track:
     def numpy(self) -> dict[str, np.ndarray]:
         """All arrays as NumPy copies by field name (an explicit synchronisation)."""
         return {name: array.numpy().copy() for name, array in self.arrays().items()}
+
+    def save(self, path: str | Path) -> Path:
+        """Write all arrays as compressed npz (an explicit synchronisation).
+
+        The file holds every array by its field name, the text of each field, names and bits of the
+        status, and the versions; NumPy alone reads it.
+
+        Args:
+            path: File to write; its name must end with ``.npz``.
+
+        Raises:
+            ValueError: If the name does not end with ``.npz``.
+            OSError: If the file cannot be written.
+        """
+        path = check_suffix("Track.save(path)", path, ".npz")
+        write_npz(path, {**self.numpy(), **description(type(self), TrackStatus, UNITS)})
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path, device: Any = None) -> Track:
+        """Read what :meth:`save` or the command line wrote.
+
+        Args:
+            path: File.
+            device: Warp device, or None for the current one.
+
+        Raises:
+            ValueError: If the file is not such a file; the message names what is missing or wrong.
+            OSError: If it cannot be read.
+        """
+        arrays = read_npz(path)
+        center = arrays.get("center")
+        if center is None or center.ndim != 3 or center.shape[2] != 3:
+            raise ValueError(f"{path}: no array 'center' of shape [E, N_max, 3]")
+        track = cls.allocate(center.shape[0], center.shape[1], device)
+        for name, target in track.arrays().items():
+            if name not in arrays:
+                raise ValueError(f"{path}: no array {name!r}")
+            wanted = target.numpy()
+            if arrays[name].shape != wanted.shape or arrays[name].dtype != wanted.dtype:
+                raise ValueError(
+                    f"{path}: {name!r} must be {wanted.dtype} of shape {wanted.shape}, "
+                    f"got {arrays[name].dtype} of shape {arrays[name].shape}"
+                )
+            target.assign(arrays[name])
+        return track
+
+    def save_csv(self, path: str | Path, env: int = 0) -> Path:
+        """Write the centerline of one env and the widths of its road as CSV.
+
+        Columns and convention of the TUM race track database: see :mod:`track_gen.files`;
+        ``Library.from_csv`` reads it.
+
+        Args:
+            path: File to write; its name must end with ``.csv``.
+            env: Row in [-E, E - 1].
+
+        Raises:
+            ValueError: If the env has no track, or the name does not end with ``.csv``.
+            IndexError: If there is no such row.
+            OSError: If the file cannot be written.
+        """
+        path = check_suffix("Track.save_csv(path)", path, ".csv")
+        one = self.env(env)
+        if one.count == 0:
+            raise ValueError(f"Track.save_csv(env): env {env} has no track: {one.status!r}")
+        left, right = (one.inner, one.outer) if one.winding >= 0 else (one.outer, one.inner)
+        center = one.center[:, :2].astype(np.float64)
+        widths = (np.linalg.norm(border[:, :2] - center, axis=1) for border in (right, left))
+        write_csv(path, center, *widths)
+        return path
+
+    def jax(self) -> dict[str, Any]:
+        """All arrays as JAX arrays by field name, sharing memory; they follow ``generate()``.
+
+        Raises:
+            ImportError: If JAX is not installed.
+        """
+        return {name: wp.to_jax(array) for name, array in self.arrays().items()}
 
     def torch(self) -> dict[str, Any]:
         """All arrays as torch tensors by field name, sharing memory; they follow ``generate()``.
@@ -324,4 +413,5 @@ class Track:
             winding=int(row["winding"]),
             attempts=int(row["attempts"]),
             required_count=int(row["required_count"]),
+            family=int(row["family"]),
         )

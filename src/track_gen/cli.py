@@ -7,14 +7,12 @@ exit code 2; anything else is a bug and keeps its traceback.
 # pyright: basic
 from __future__ import annotations
 
-import ast
 import contextlib
 import dataclasses
 import functools
 import importlib.metadata
 import inspect
 import io
-import itertools
 import json
 import operator
 import os
@@ -22,7 +20,6 @@ import platform
 import re
 import statistics
 import sys
-import textwrap
 import time
 import typing
 import warnings
@@ -34,10 +31,11 @@ from typing import Annotated, Any
 import numpy as np
 import warp as wp
 
-from track_gen.batch import Track
+from track_gen.batch import UNITS
 from track_gen.checks import check_choice, check_int
 from track_gen.config import TrackGenConfig
 from track_gen.elevation import PROFILES, ElevationSettings
+from track_gen.files import description, field_texts, write_npz
 from track_gen.gate_batch import GateSequence
 from track_gen.gate_config import GateGenConfig
 from track_gen.gate_generator import GateGenerator
@@ -65,21 +63,6 @@ def _user_input(*more: type[Exception]) -> Iterator[None]:
         yield
     except (ValueError, TypeError, ImportError, OSError, *more) as error:
         raise _UsageError(" ".join(str(error).split())) from error
-
-
-def _field_texts(owner: type) -> dict[str, str]:
-    """The string below each field of a dataclass, by field name."""
-    tree = ast.parse(textwrap.dedent(inspect.getsource(owner)))
-    body = typing.cast(ast.ClassDef, tree.body[0]).body
-    return {
-        field.target.id: " ".join(text.value.value.split())
-        for field, text in itertools.pairwise(body)
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
-        and isinstance(text.value.value, str)
-    }
 
 
 def _families_with_defaults() -> dict[str, type[GeneratorSettings]]:
@@ -154,7 +137,7 @@ def _command_types() -> Any:
     ) -> type:
         """A subcommand with the fields of a configuration, its families and the profiles."""
         hints = typing.get_type_hints(config) | {"device": str | None}
-        texts = _field_texts(config)
+        texts = field_texts(config)
         options = dataclasses.make_dataclass(
             f"{name}Options",
             [
@@ -435,29 +418,16 @@ def _config_json(config: Any, device: wp.Device) -> str:
 
 def _write_npz(path: Path, generator: Any, batch: _Batch) -> None:
     """Write the batch so that NumPy alone reads and explains it; replaces the file as a whole."""
-    flags = GateStatus if isinstance(batch.track, GateSequence) else TrackStatus
-    sizes = "gate_width" if flags is GateStatus else "half_width"
-    units = f"Lengths are in the units of scale and {sizes}; z is up; angles are counter-clockwise."
+    gates = isinstance(batch.track, GateSequence)
+    units = UNITS.replace("half_width", "gate_width") if gates else UNITS
+    about = description(type(batch.track), GateStatus if gates else TrackStatus, units)
     extra = {
         "seeds": generator.rng.seeds_warp.numpy(),
         "episode": generator.rng.episode_warp.numpy(),
         "config": _config_json(generator.config, generator.device),
-        "fields": json.dumps(_field_texts(type(batch.track))),
-        "units": units,
-        "status_names": [flag.name for flag in flags],
-        "status_bits": np.array([int(flag) for flag in flags], np.int32),
-        "package_version": importlib.metadata.version("track-gen"),
-        "warp_version": wp.__version__,
         "seed_version": generator.config.spec.seed_version,
     }
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            entries: dict[str, Any] = batch.arrays | {k: np.asarray(v) for k, v in extra.items()}
-            np.savez_compressed(file, **entries)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_npz(path, {**batch.arrays, **about, **extra})
 
 
 def _check_writable(name: str, path: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ import warp as wp
 
 from track_gen.block import block_lane, block_launch
 from track_gen.checks import check_bool, check_int
+from track_gen.files import load_csv
 from track_gen.generators.spec import CurveJob, Fit, GeneratorSettings, GeneratorSpec
 from track_gen.rng import Stream, draw_int, draw_words
 
@@ -55,6 +57,23 @@ class Library(GeneratorSettings):
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 
+    @classmethod
+    def from_csv(cls, paths: Sequence[str | Path], **options: Any) -> Library:
+        """Centerlines of CSV files (see :mod:`track_gen.files`), named after them.
+
+        The widths in the files are not used: the road has ``TrackGenConfig.half_width``.
+
+        Args:
+            paths: One file or several.
+            options: Other settings of the library.
+
+        Raises:
+            ValueError: If a file is malformed; the message names the file and the line.
+            OSError: If a file cannot be read.
+        """
+        curves, names = _from_csv(paths)
+        return cls(curves=curves, **{"names": names, **options})
+
     def check(self) -> None:
         """Check, clean and copy the curves.
 
@@ -84,6 +103,13 @@ class Library(GeneratorSettings):
         object.__setattr__(self, "names", names)
         object.__setattr__(self, "curves", tuple(given for given, _ in cleaned))
         object.__setattr__(self, "points", tuple(points for _, points in cleaned))
+
+
+def _from_csv(paths: Sequence[str | Path]) -> tuple[list[np.ndarray], list[str]]:
+    """Curves and names of CSV files."""
+    if isinstance(paths, (str, Path)):
+        paths = [paths]
+    return [load_csv(path)[:, :2] for path in paths], [Path(path).stem for path in paths]
 
 
 def _checked_names(names: Any, count: int) -> tuple[str, ...]:
