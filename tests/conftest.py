@@ -8,13 +8,19 @@ import warp as wp
 
 import own_family
 from track_gen import (
+    GeneratorSpec,
+    Hull,
     Library,
+    Mixture,
     PerEnvSeededRNG,
+    Polar,
     TrackGenConfig,
     TrackGenerator,
     available_generators,
+    get_spec,
     register_generator,
 )
+from track_gen.generators import spec_of
 
 wp.config.quiet = True
 
@@ -47,16 +53,22 @@ def library_curves() -> list[np.ndarray]:
 
 
 _LIBRARY = Library(curves=library_curves())
+_MIXTURE = Mixture([(Hull(), 2), (_LIBRARY, 1), (Polar(), 1), (Hull(displacement=0.3), 1)])
 
 
 def family(name: str):
     """What to pass as ``TrackGenConfig.generator`` for a family of this name."""
-    return _LIBRARY if name == "library" else name
+    return {"library": _LIBRARY, "mixture": _MIXTURE}.get(name, name)
+
+
+def spec(name: str) -> GeneratorSpec:
+    """The family of this name."""
+    return spec_of(_MIXTURE) if name == "mixture" else get_spec(name)
 
 
 # The example of a user's own family goes through the contract suite like the built-in ones.
 register_generator(own_family.SPEC, replace=True)
-FAMILIES = available_generators()
+FAMILIES = (*available_generators(), "mixture")
 
 
 def make(num_envs=8, seeds=0, device="cpu", capture=None, **config) -> TrackGenerator:

@@ -163,16 +163,11 @@ class TrackGenConfig:
 
     def knobs(self) -> tuple[Knob, ...]:
         """Knobs in the order of the parameter table."""
-        return (HALF_WIDTH, SCALE, *self.spec.settings.knobs)
+        return (HALF_WIDTH, SCALE, *self.spec.knobs_of(self.settings))
 
     def knob_values(self) -> list[Range]:
         """Configured value or range of each knob."""
-        settings = self.settings
-        return [
-            self.half_width,
-            self.scale,
-            *(getattr(settings, knob.name) for knob in settings.knobs),
-        ]
+        return [self.half_width, self.scale, *self.spec.knob_values(self.settings)]
 
     def sufficient_n_max(self) -> int:
         """An ``N_max`` that 99.9 % of the tracks of this configuration fit into."""
@@ -205,7 +200,7 @@ class TrackGenConfig:
         """The resampling's part."""
         return ResampleConfig(
             spacing=0.0 if self.spacing is None else self.spacing,
-            fit_box=self.spec.fit_of(self.settings) == "box",
+            fit_box=self.spec.fit_bits(self.settings),
             direction=self.direction,
             augment=self.augment,
         )

@@ -55,6 +55,32 @@ def draw_parameter(low: float, high: float, seed: int, episode: int, column: int
     return wp.clamp(low + (high - low) * u[0], low, high)
 
 
+@wp.func
+def choose_family(
+    knobs: wp.array2d[wp.float32],
+    env: int,
+    first: int,
+    count: int,
+    total: float,
+    seed: int,
+    episode: int,
+) -> int:
+    """Draw one of ``count`` families by the weights in the columns from ``first`` on.
+
+    The same for every attempt; -1 if no weight is positive.
+    """
+    u = draw_uniform(seed, episode, wp.static(int(Stream.FAMILY)), 0, 0)
+    mark = u[0] * total
+    family = int(-1)
+    passed = float(0.0)
+    for k in range(count):
+        weight = knobs[env, first + k]
+        if weight > 0.0 and (family < 0 or mark >= passed):
+            family = k
+        passed += weight
+    return family
+
+
 @wp.kernel
 def draw_knobs_kernel(
     # In:
@@ -63,17 +89,22 @@ def draw_knobs_kernel(
     active_in: wp.array[wp.bool],
     parameters_in: wp.array3d[wp.float32],
     legal_in: wp.array2d[wp.float32],
+    columns_in: wp.array2d[wp.int32],
+    num_weights: int,
     spacing: float,
     # Out:
     knobs_out: wp.array2d[wp.float32],
+    family_out: wp.array[wp.int32],
     half_width_out: wp.array[wp.float32],
     pending_out: wp.array[wp.bool],
     status_out: wp.array[wp.int32],
 ):
-    """Start a batch: draw the knobs of each active env, make it pending. Launch dim (E, lanes).
+    """Start a batch: draw family and knobs of each active env, make it pending. Dim (E, lanes).
 
-    Bounds that are not finite, not ordered or not legal give PARAMETER, and so does a fixed spacing
-    outside [0.3, 1.0] half widths; the knobs of such an env are legal values all the same.
+    The last ``num_weights`` columns are the weights of the families: one is drawn, and the knobs of
+    the others are left alone. Bounds that are not finite, not ordered or not legal give PARAMETER,
+    and so do weights without a positive one and a fixed spacing outside [0.3, 1.0] half widths; the
+    knobs of such an env are legal values all the same.
     """
     env, thread = wp.tid()
     if thread != 0:
@@ -81,23 +112,45 @@ def draw_knobs_kernel(
     pending_out[env] = active_in[env]
     if not active_in[env]:
         return
+    seed = seeds_in[env]
+    episode = episode_in[env]
     status = int(0)
-    for column in range(parameters_in.shape[1]):
-        low = parameters_in[env, column, 0]
-        high = parameters_in[env, column, 1]
-        least = legal_in[column, 0]
-        most = legal_in[column, 1]
-        if not (low >= least and low <= high and high <= most and wp.isfinite(high)):
-            status = wp.static(int(TrackStatus.PARAMETER))
-            low = least
-            high = least
-        knobs_out[env, column] = draw_parameter(low, high, seeds_in[env], episode_in[env], column)
+    family = int(0)
+    total = float(0.0)
+    columns = parameters_in.shape[1]
+    # Backward: the weights come last, and the family says which of the other columns matter.
+    for step in range(columns):
+        column = columns - 1 - step
+        draw = column
+        owner = int(-1)
+        if columns_in.shape[0] > 0:
+            draw = columns_in[column, 0]
+            owner = columns_in[column, 1]
+        if owner < 0 or owner == family:
+            low = parameters_in[env, column, 0]
+            high = parameters_in[env, column, 1]
+            least = legal_in[column, 0]
+            most = legal_in[column, 1]
+            if not (low >= least and low <= high and high <= most and wp.isfinite(high)):
+                status = wp.static(int(TrackStatus.PARAMETER))
+                low = least
+                high = least
+            value = draw_parameter(low, high, seed, episode, draw)
+            knobs_out[env, column] = value
+            total += value
+        if step + 1 == num_weights:
+            family = choose_family(knobs_out, env, column, num_weights, total, seed, episode)
+            if family < 0:
+                status = wp.static(int(TrackStatus.PARAMETER))
+                family = 0
     half_width = knobs_out[env, 0]
     if spacing > 0.0 and not (
         spacing >= wp.static(0.3 * (1.0 - 1.0e-5)) * half_width
         and spacing <= wp.static(1.0 + 1.0e-5) * half_width
     ):
         status = wp.static(int(TrackStatus.PARAMETER))
+    if family_out.shape[0] > 0:
+        family_out[env] = family
     half_width_out[env] = wp.where(status == 0, half_width, wp.nan)
     status_out[env] = status
 
@@ -115,6 +168,9 @@ def draw_knobs(
     spacing: float,
     lanes: int,
     device: wp.Device,
+    family: wp.array | None = None,
+    columns: wp.array | None = None,
+    num_weights: int = 0,
 ) -> wp.Launch:
     """Prepare the launch that starts a batch.
 
@@ -131,13 +187,17 @@ def draw_knobs(
         spacing: Fixed spacing [length], or 0 where it follows the half width.
         lanes: Block size.
         device: Device of all arrays.
+        family: Output family of each env, int32, shape [E]; None where there is only one.
+        columns: Draw counter and family (-1 for all) of each column, int32, shape [P, 2]; None
+            draws column p with counter p for all.
+        num_weights: Number of families whose weights are the last columns; 0 without a choice.
     """
     return block_launch(
         draw_knobs_kernel,
         active.shape[0],
         lanes,
-        inputs=[seeds, episode, active, parameters, legal, spacing],
-        outputs=[knobs, half_width, pending, status],
+        inputs=[seeds, episode, active, parameters, legal, columns, num_weights, spacing],
+        outputs=[knobs, family, half_width, pending, status],
         device=device,
     )
 
@@ -151,6 +211,8 @@ class ParameterTable:
         num_envs: Rows E.
         device: Device of the table.
         owner: Prefix of error messages.
+        columns: Draw counter and family (-1 for all) of each column; None is the column itself for
+            all families.
     """
 
     def __init__(
@@ -160,6 +222,7 @@ class ParameterTable:
         num_envs: int,
         device: wp.Device,
         owner: str = "parameters",
+        columns: Sequence[tuple[int, int]] | None = None,
     ) -> None:
         self.knobs = tuple(knobs)
         self.num_envs = num_envs
@@ -183,6 +246,12 @@ class ParameterTable:
                 )
         self.legal = wp.array(legal, dtype=wp.float32, device=device)
         """Legal bounds, float32, shape [P, 2]."""
+        if columns is None:
+            columns = [(column, -1) for column in range(len(self.knobs))]
+        self.columns = wp.array(
+            np.array(columns, dtype=np.int32).reshape(-1, 2), dtype=wp.int32, device=device
+        )
+        """Draw counter and family (-1 for all) of each column, int32, shape [P, 2]."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -209,9 +278,13 @@ class ParameterTable:
     def set(self, name: str, value: Any, mask: Any = None) -> None:
         """Set the bounds of one knob; takes effect when an env is next generated.
 
+        With a number, a pair or arrays on the device it allocates nothing and can be captured, once
+        the kernels are loaded (``TrackGenerator.warmup``).
+
         Args:
             name: Knob.
-            value: A number, a ``(low, high)`` pair, or float32 values of shape [E].
+            value: A number, a ``(low, high)`` pair, or float32 values of shape [E]. Values on the
+                device are not read back: one that is not legal gives PARAMETER.
             mask: Envs to set, bool [E] as Warp array, torch tensor or NumPy array, or None for all.
 
         Raises:
@@ -225,25 +298,23 @@ class ParameterTable:
         if isinstance(value, (int, float, tuple, list, np.integer, np.floating)):
             checked = check_range(text, value, knob.low, knob.high, knob.low_open)
             low, high = checked if isinstance(checked, tuple) else (checked, checked)
-            lows = wp.full(self.num_envs, low, dtype=wp.float32, device=self.device)
-            highs = wp.full(self.num_envs, high, dtype=wp.float32, device=self.device)
+            values = None
         else:
+            low = high = 0.0
             if isinstance(value, np.ndarray) and value.size:
                 for extreme in (value.min(), value.max()):
                     check_range(text, float(extreme), knob.low, knob.high, knob.low_open)
                 value = value.astype(np.float32)
-            lows = check_array(
+            values = check_array(
                 text, value, dtype=wp.float32, shape=(self.num_envs,), device=self.device
             )
-            highs = lows
-        if mask is None:
-            chosen = wp.full(self.num_envs, True, dtype=wp.bool, device=self.device)
-        else:
+        chosen = None
+        if mask is not None:
             chosen = as_device_mask(f"{text} mask", mask, self.num_envs, self.device)
         wp.launch(
             set_bounds_kernel,
             dim=self.num_envs,
-            inputs=[lows, highs, chosen, column],
+            inputs=[low, high, values, chosen, column],
             outputs=[self.array],
             device=self.device,
         )
@@ -274,15 +345,25 @@ class ParameterTable:
 @wp.kernel
 def set_bounds_kernel(
     # In:
-    low_in: wp.array[wp.float32],
-    high_in: wp.array[wp.float32],
+    low: float,
+    high: float,
+    values_in: wp.array[wp.float32],
     mask_in: wp.array[wp.bool],
     column: int,
     # Out:
     parameters_out: wp.array3d[wp.float32],
 ):
-    """Write the bounds of one knob for the masked envs. Launch dim (E,)."""
+    """Write the bounds of one knob for the masked envs. Launch dim (E,).
+
+    Without ``values_in`` all get ``low`` and ``high``; without ``mask_in`` all envs are written.
+    """
     env = wp.tid()
-    if mask_in[env]:
-        parameters_out[env, column, 0] = low_in[env]
-        parameters_out[env, column, 1] = high_in[env]
+    if mask_in.shape[0] > 0:
+        if not mask_in[env]:
+            return
+    if values_in.shape[0] > 0:
+        parameters_out[env, column, 0] = values_in[env]
+        parameters_out[env, column, 1] = values_in[env]
+    else:
+        parameters_out[env, column, 0] = low
+        parameters_out[env, column, 1] = high

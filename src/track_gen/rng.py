@@ -36,6 +36,7 @@ class Stream(enum.IntEnum):
     PARAMETER = 1
     AUGMENT = 2
     DIRECTION = 3
+    FAMILY = 4
     BEZIER_CORNERS = 10
     HULL_CORNERS = 11
     HULL_DISPLACEMENT = 12

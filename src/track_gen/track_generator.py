@@ -17,6 +17,7 @@ from track_gen.checks import as_device_mask, check_bool, check_device
 from track_gen.config import TrackGenConfig
 from track_gen.executor import Executor, Pipeline, recording_here, usable_cores
 from track_gen.generators.spec import (
+    FIRST_KNOB,
     Command,
     CurveJob,
     GeneratorSettings,
@@ -52,7 +53,8 @@ class _Buffers:
     perimeter: wp.array
     sweeps: wp.array
     cache_overflow: wp.array
-    family: dict[str, wp.array]
+    part_pending: wp.array
+    family: dict[str, Any]
 
 
 @dataclass
@@ -66,6 +68,7 @@ class _PipelineBuilder:
     relax_config: RelaxConfig
     validity_config: ValidityConfig
     legal: wp.array
+    columns: wp.array
     buffers: _Buffers
     track: Track
     resample_scratch: ResampleScratch
@@ -101,6 +104,9 @@ class _PipelineBuilder:
             self.resample_config.spacing,
             lanes,
             device,
+            t.family,
+            self.columns,
+            self.spec.num_weights(self.settings),
         )
         attempts = []
         for attempt in range(self.max_attempts):
@@ -113,9 +119,11 @@ class _PipelineBuilder:
                 curve=b.curve,
                 curve_count=b.curve_count,
                 scratch=b.family,
-                first_knob=2,
+                first_knob=FIRST_KNOB,
                 lanes=lanes,
                 device=device,
+                family=t.family,
+                part_pending=b.part_pending,
                 progress=self.progress,
             )
             launches: list[Command] = list(self.spec.launches(self.settings, job))
@@ -124,6 +132,7 @@ class _PipelineBuilder:
                     b.seeds,
                     b.episode,
                     b.pending,
+                    t.family,
                     b.knobs,
                     b.curve,
                     b.curve_count,
@@ -285,7 +294,12 @@ class TrackGenerator:
         E, N = config.num_envs, config.N_max
         curve_size = spec.curve_size(self._settings)
         self.parameters = ParameterTable(
-            config.knobs(), config.knob_values(), E, device, owner="generator.parameters"
+            config.knobs(),
+            config.knob_values(),
+            E,
+            device,
+            owner="generator.parameters",
+            columns=[(0, -1), (1, -1), *spec.knob_columns(self._settings)],
         )
         self.track = Track.allocate(E, N, device)
 
@@ -294,17 +308,19 @@ class TrackGenerator:
         templates: list[Any] = []
         if elevation_config is not None:
             templates.append(ElevationScratch.allocate(1, N, device))
-        family_scratch, resample_scratch, relax_scratch, inflate_scratch, *rest = overlay_rows(
+        families = spec.scratch_templates(self._settings, device)
+        resample_scratch, relax_scratch, inflate_scratch, *rest = overlay_rows(
             [
-                spec.allocate(self._settings, 1, device),
                 ResampleScratch.allocate(1, curve_size, device),
                 RelaxScratch.allocate(1, N, relax_config, device),
                 InflateScratch.allocate(1, N, device),
                 *templates,
+                *families,
             ],
             E,
             device,
         )
+        elevation_scratch = None if elevation_config is None else rest.pop(0)
 
         def integers() -> wp.array:
             return wp.zeros(E, dtype=wp.int32, device=device)
@@ -322,7 +338,8 @@ class TrackGenerator:
             perimeter=wp.zeros(E, dtype=wp.float32, device=device),
             sweeps=integers(),
             cache_overflow=integers(),
-            family=family_scratch,
+            part_pending=wp.zeros((E, len(families)), dtype=wp.bool, device=device),
+            family=spec.job_scratch(self._settings, rest),
         )
         builder = _PipelineBuilder(
             spec=spec,
@@ -332,13 +349,14 @@ class TrackGenerator:
             relax_config=relax_config,
             validity_config=config.validity_config(),
             legal=self.parameters.legal,
+            columns=self.parameters.columns,
             buffers=self._buffers,
             track=self.track,
             resample_scratch=resample_scratch,
             relax_scratch=relax_scratch,
             inflate_scratch=inflate_scratch,
             elevation_config=elevation_config,
-            elevation_scratch=rest[0] if rest else None,
+            elevation_scratch=elevation_scratch,
             lanes=config.block_dim if device.is_cuda else 1,
             device=device,
         )
@@ -350,6 +368,11 @@ class TrackGenerator:
     def graph(self) -> wp.Graph | None:
         """The captured graph; None before the first call, and where nothing is captured."""
         return self._executor.graph
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """Names of the families by the index in ``track.family``; more than one in a mixture."""
+        return self._spec.family_names(self._settings)
 
     @property
     def on_progress(self) -> Callable[[int, int], None] | None:

@@ -7,11 +7,10 @@ import pytest
 import torch
 import warp as wp
 
-from conftest import FAMILIES, make, raw_bytes
-from track_gen import PerEnvSeededRNG, TrackStatus, available_generators, get_spec
+from conftest import FAMILIES, make, raw_bytes, spec
+from track_gen import PerEnvSeededRNG, TrackStatus
 
 pytestmark = pytest.mark.parametrize("name", FAMILIES)
-CAPTURABLE = [name for name in available_generators() if get_spec(name).capturable]
 
 
 def seeds_of(*values):
@@ -97,7 +96,7 @@ MASKS = {
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("capture", [False, True])
 def test_masked_regeneration_leaves_other_rows_alone(name, mask, capture):
-    if capture and not get_spec(name).capturable:
+    if capture and not spec(name).capturable:
         pytest.skip("not capturable")
     chosen = np.array(MASKS[mask])
     generator = make(generator=name, num_envs=5, capture=capture)
@@ -311,7 +310,7 @@ def test_global_random_state_is_untouched(name):
 
 def test_captured_equals_eager_over_replays(name):
     """Outputs are poisoned before each replay, so a launch missing from the graph shows."""
-    if not get_spec(name).capturable:
+    if not spec(name).capturable:
         generator = make(generator=name)
         generator.generate()
         assert generator.graph is None
@@ -347,11 +346,10 @@ def test_impossible_settings_end_invalid_with_a_reason(name):
 @pytest.mark.parametrize("knob", [0, 1, 2, 3])
 def test_pairs_of_every_knob(name, knob):
     """min == max and a real pair work for every continuous knob; invalid envs have a reason."""
-    spec = get_spec(name)
-    if knob >= len(spec.settings.knobs):
-        pytest.skip("no such knob")
     generator = make(generator=name, num_envs=8)
-    column = spec.settings.knobs[knob]
+    if knob + 2 >= len(generator.parameters.knobs):
+        pytest.skip("no such knob")
+    column = generator.parameters.knobs[knob + 2]
     low, high = generator.parameters.get(column.name)[0].tolist()
     generator.parameters.set(column.name, (low, high))
     first = raw_bytes(generator.generate())

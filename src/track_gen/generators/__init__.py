@@ -17,6 +17,7 @@ from track_gen.generators.bezier import Bezier
 from track_gen.generators.checkpoint import Checkpoint
 from track_gen.generators.hull import Hull
 from track_gen.generators.library import Library
+from track_gen.generators.mixture import Mixture, mixture_spec
 from track_gen.generators.polar import Polar
 from track_gen.generators.repulsive import Repulsive
 from track_gen.generators.serpentine import Serpentine
@@ -31,6 +32,7 @@ __all__ = [
     "GeneratorSpec",
     "Hull",
     "Library",
+    "Mixture",
     "Polar",
     "Repulsive",
     "Serpentine",
@@ -67,11 +69,13 @@ def get_spec(name: str) -> GeneratorSpec:
 
 
 def spec_of(settings: GeneratorSettings) -> GeneratorSpec:
-    """The family that a settings object belongs to.
+    """The family that a settings object belongs to; a mixture's is made of its parts'.
 
     Raises:
         ValueError: If its class is not registered.
     """
+    if isinstance(settings, Mixture):
+        return mixture_spec(settings, [spec_of(part) for part in settings.settings])
     for spec in _REGISTRY.values():
         if type(settings) is spec.settings:
             return spec

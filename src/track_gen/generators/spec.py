@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 import warp as wp
 
 from track_gen.checks import check_range
-from track_gen.parameters import Knob
+from track_gen.parameters import Knob, Range
 
 __all__ = [
     "Command",
@@ -19,10 +19,14 @@ __all__ = [
     "AnchorJob",
     "AnchorSource",
     "CurveJob",
+    "FIRST_KNOB",
     "Fit",
     "GeneratorSettings",
     "GeneratorSpec",
 ]
+
+FIRST_KNOB = 2
+"""Column of a family's first knob: ``half_width`` and ``scale`` come first."""
 
 Fit: TypeAlias = Literal["box", "natural"]
 """How a curve gets its size; see ``GeneratorSpec.fit``."""
@@ -107,7 +111,7 @@ class CurveJob:
     """Output: dense closed curve, vec2f, shape [E, C]."""
     curve_count: wp.array
     """Output: points of the curve, int32, shape [E]; 0 makes the env invalid (NONFINITE)."""
-    scratch: dict[str, wp.array]
+    scratch: dict[str, Any]
     """The family's own arrays, first dimension E, as ``GeneratorSpec.allocate`` made them."""
     first_knob: int
     """Column of the family's first knob in ``knobs``."""
@@ -115,6 +119,10 @@ class CurveJob:
     """Block size."""
     device: wp.Device
     """Device of all arrays."""
+    family: wp.array | None = None
+    """Family of each env, int32, shape [E]; of interest to a mixture only."""
+    part_pending: wp.array | None = None
+    """Scratch of a mixture: ``pending`` of each family's envs, bool, shape [E, families]."""
     progress: Progress | None = None
     """Where a host-driven family reports; None if nobody listens."""
 
@@ -218,3 +226,37 @@ class GeneratorSpec:
     def fit_of(self, settings: Any) -> Fit:
         """How the curves of these settings get their size: "box" or "natural"."""
         return self.fit(settings) if callable(self.fit) else self.fit
+
+    # A mixture answers these for its parts.
+
+    def family_names(self, settings: Any) -> tuple[str, ...]:
+        """Names by the index in ``Track.family``."""
+        return (self.name,)
+
+    def fit_bits(self, settings: Any) -> int:
+        """Bit k is set if the curves of family k are fitted to the box."""
+        return int(self.fit_of(settings) == "box")
+
+    def knobs_of(self, settings: Any) -> tuple[Knob, ...]:
+        """Columns of the parameter table after ``half_width`` and ``scale``."""
+        return settings.knobs
+
+    def knob_values(self, settings: Any) -> list[Range]:
+        """Configured value or range of each of them."""
+        return [getattr(settings, knob.name) for knob in settings.knobs]
+
+    def knob_columns(self, settings: Any) -> list[tuple[int, int]]:
+        """Draw counter and family (-1 for all) of each of them."""
+        return [(FIRST_KNOB + i, -1) for i in range(len(settings.knobs))]
+
+    def num_weights(self, settings: Any) -> int:
+        """How many of them, at the end, are weights of families."""
+        return 0
+
+    def scratch_templates(self, settings: Any, device: wp.Device) -> list[dict[str, wp.array]]:
+        """Scratch of one row for each family; they may share memory."""
+        return [self.allocate(settings, 1, device)]
+
+    def job_scratch(self, settings: Any, arrays: list[dict[str, wp.array]]) -> dict[str, Any]:
+        """``CurveJob.scratch`` from the arrays that :meth:`scratch_templates` described."""
+        return arrays[0]

@@ -50,8 +50,8 @@ class ResampleConfig:
     """Wanted spacing [length], or 0 for ``spacing_ratio * half_width``."""
     spacing_ratio: float = 0.6
     """Spacing in half widths where ``spacing`` is 0."""
-    fit_box: bool
-    """Whether the longer side of the bounding box becomes 1.44 * scale."""
+    fit_box: int
+    """Bit k: whether in family k the longer side of the bounding box becomes 1.44 * scale."""
     direction: str = "ccw"
     """Direction of travel: one of ``DIRECTIONS``."""
     augment: bool = True
@@ -84,6 +84,7 @@ def resample_kernel(
     seeds_in: wp.array[wp.int32],
     episode_in: wp.array[wp.int32],
     pending_in: wp.array[wp.bool],
+    family_in: wp.array[wp.int32],
     knobs_in: wp.array2d[wp.float32],
     curve_in: wp.array2d[wp.vec2f],
     curve_count_in: wp.array[wp.int32],
@@ -157,7 +158,7 @@ def resample_kernel(
             center = wp.vec2f(0.5 * (left + right), 0.5 * (bottom + top))
             scale = knobs_in[env, 1]
             factor = scale
-            if fit_box != 0:
+            if ((fit_box >> family_in[env]) & 1) != 0:
                 factor = (
                     wp.static(BOX_SIDE)
                     * scale
@@ -247,6 +248,7 @@ def resample(
     seeds: wp.array,
     episode: wp.array,
     pending: wp.array,
+    family: wp.array,
     knobs: wp.array,
     curve: wp.array,
     curve_count: wp.array,
@@ -267,6 +269,7 @@ def resample(
         seeds: Seeds, int32, shape [E].
         episode: Episode counters, int32, shape [E].
         pending: Envs to work on, bool, shape [E].
+        family: Family of each env, int32, shape [E].
         knobs: Drawn knobs, float32, shape [E, P]; half_width and scale are columns 0 and 1.
         curve: Dense curves [curve units], vec2f, shape [E, C].
         curve_count: Points of the curves, int32, shape [E].
@@ -289,13 +292,14 @@ def resample(
             seeds,
             episode,
             pending,
+            family,
             knobs,
             curve,
             curve_count,
             attempt,
             config.spacing,
             config.spacing_ratio,
-            int(config.fit_box),
+            config.fit_box,
             DIRECTIONS.index(config.direction),
             int(config.augment),
             scratch.arcs,
