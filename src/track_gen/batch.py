@@ -297,6 +297,7 @@ class Track:
 
         Raises:
             ValueError: If the name does not end with ``.npz``.
+            FileExistsError: If the path holds something else than a file of a track.
             OSError: If the file cannot be written.
         """
         path = check_suffix("Track.save(path)", path, ".npz")
@@ -312,7 +313,8 @@ class Track:
             device: Warp device, or None for the current one.
 
         Raises:
-            ValueError: If the file is not such a file; the message names what is missing or wrong.
+            ValueError: If the file is not such a file or a row contradicts itself; the message
+                names what is missing or wrong.
             OSError: If it cannot be read.
         """
         arrays = read_npz(path)
@@ -329,6 +331,18 @@ class Track:
                     f"{path}: {name!r} must be {wanted.dtype} of shape {wanted.shape}, "
                     f"got {arrays[name].dtype} of shape {arrays[name].shape}"
                 )
+        valid, count = arrays["valid"], arrays["count"]
+        inside = np.arange(track.N_max) < count[:, None]
+        gaps = (inside & ~np.isfinite(center).all(axis=2)).any(axis=1)
+        for text, wrong in (  # kernels trust these
+            (f"'count' must be in [0, {track.N_max}]", (count < 0) | (count > track.N_max)),
+            ("'valid' must be true exactly where 'status' is 0", valid != (arrays["status"] == 0)),
+            ("'count' of a valid row must be at least 3", valid & (count < 3)),
+            ("'center' of a valid row must be finite", valid & gaps),
+        ):
+            if wrong.any():
+                raise ValueError(f"{path}: {text}, which row {int(np.argmax(wrong))} breaks")
+        for name, target in track.arrays().items():
             target.assign(arrays[name])
         return track
 
@@ -343,14 +357,15 @@ class Track:
             env: Row in [-E, E - 1].
 
         Raises:
-            ValueError: If the env has no track, or the name does not end with ``.csv``.
+            ValueError: If the env has no valid track, or the name does not end with ``.csv``.
             IndexError: If there is no such row.
+            FileExistsError: If the path holds something else than such a file.
             OSError: If the file cannot be written.
         """
         path = check_suffix("Track.save_csv(path)", path, ".csv")
         one = self.env(env)
-        if one.count == 0:
-            raise ValueError(f"Track.save_csv(env): env {env} has no track: {one.status!r}")
+        if not one.valid:
+            raise ValueError(f"Track.save_csv(env): env {env} has no valid track: {one.status!r}")
         left, right = (one.inner, one.outer) if one.winding >= 0 else (one.outer, one.inner)
         center = one.center[:, :2].astype(np.float64)
         widths = (np.linalg.norm(border[:, :2] - center, axis=1) for border in (right, left))
@@ -359,6 +374,9 @@ class Track:
 
     def jax(self) -> dict[str, Any]:
         """All arrays as JAX arrays by field name, sharing memory; they follow ``generate()``.
+
+        JAX takes its arrays for constant: use them before the next ``generate()``, or those of a
+        :meth:`clone`. A view keeps its memory alive, here and in :meth:`torch`.
 
         Raises:
             ImportError: If JAX is not installed.

@@ -14,13 +14,15 @@ import importlib.metadata
 import inspect
 import itertools
 import json
+import math
 import os
 import textwrap
 import typing
 import zipfile
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import warp as wp
@@ -35,7 +37,7 @@ __all__ = [
     "write_npz",
 ]
 
-_HEADER = "# x_m,y_m,w_tr_right_m,w_tr_left_m"
+_COLUMNS = ("x_m", "y_m", "w_tr_right_m", "w_tr_left_m")
 
 
 def check_suffix(name: str, path: str | Path, suffix: str) -> Path:
@@ -65,20 +67,41 @@ def field_texts(owner: type) -> dict[str, str]:
     }
 
 
-def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Write named arrays, replacing the file as a whole: no reader ever sees half of one."""
+def _replace(path: Path, write: Callable[[BinaryIO], Any]) -> None:
+    """Write a file beside ``path`` and rename it: no reader ever sees half of one."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:
-            np.savez_compressed(file, **{name: np.asarray(value) for name, value in arrays.items()})
+            write(file)
         partial.replace(path)
     finally:
         partial.unlink(missing_ok=True)
 
 
+def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Write named arrays; an older file of the same ``format`` entry is replaced as a whole.
+
+    Raises:
+        FileExistsError: If the path holds something else.
+        OSError: If the file cannot be written.
+    """
+    if path.exists():
+        try:
+            found = str(read_npz(path).get("format"))
+        except ValueError:
+            found = "None"
+        if found != str(arrays.get("format")):
+            raise FileExistsError(
+                f"{path} exists and is no file of a {arrays.get('format')}: it is not replaced"
+            )
+    entries = {name: np.asarray(value) for name, value in arrays.items()}
+    _replace(path, lambda file: np.savez_compressed(file, **entries))
+
+
 def description(owner: type, flags: type[Any], units: str) -> dict[str, Any]:
     """What makes a file explain itself: texts of the fields, status bits, units, versions."""
     return {
+        "format": f"track_gen.{owner.__name__}",
         "fields": json.dumps(field_texts(owner)),
         "units": units,
         "status_names": [flag.name for flag in flags],
@@ -98,22 +121,51 @@ def read_npz(path: str | Path) -> dict[str, np.ndarray]:
     try:
         with np.load(Path(path), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (ValueError, AttributeError, TypeError, zipfile.BadZipFile) as error:
+    except (
+        ValueError,
+        AttributeError,
+        TypeError,
+        EOFError,
+        KeyError,
+        NotImplementedError,
+        zlib.error,
+        zipfile.BadZipFile,
+    ) as error:
         raise ValueError(f"{path}: not an npz file of arrays") from error
 
 
+def _columns(line: str) -> tuple[str, ...]:
+    """The four columns in the order that a header names them, or nothing."""
+    names = tuple(name.strip() for name in line.lstrip("# ").replace(";", ",").split(","))
+    return names if sorted(names) == sorted(_COLUMNS) else ()
+
+
 def write_csv(path: Path, points: np.ndarray, right: np.ndarray, left: np.ndarray) -> None:
-    """Write points [n, 2] and the widths [n] to their right and left."""
+    """Write points [n, 2] and the widths [n] to their right and left.
+
+    Nine digits give every float32 back. An older file with the same header is replaced as a whole.
+
+    Raises:
+        FileExistsError: If the path holds something else.
+        OSError: If the file cannot be written.
+    """
+    if path.exists() and path.stat().st_size > 0:
+        with path.open("rb") as file:
+            first = file.readline(200).decode("utf-8-sig", errors="replace")
+        if not _columns(first):
+            raise FileExistsError(f"{path} exists and is no centerline: it is not replaced")
     table = np.c_[points, right, left].astype(np.float64)
-    lines = [_HEADER, *(",".join(f"{value:.9g}" for value in row) for row in table)]
-    path.write_text("\n".join(lines) + "\n")
+    header = "# " + ",".join(_COLUMNS)
+    lines = [header, *(",".join(f"{value:.9g}" for value in row) for row in table)]
+    _replace(path, lambda file: file.write(("\n".join(lines) + "\n").encode()))
 
 
 def load_csv(path: str | Path) -> np.ndarray:
     """Read a centerline: columns x, y, width to the right, width to the left.
 
-    Comment lines start with ``#``; the separator is a comma, a semicolon or white space. A first
-    point that is repeated at the end is dropped. Files with x and y alone get NaN widths.
+    Comments start with ``#``; the separator is a comma, a semicolon or white space. A header that
+    names the four columns, commented out or not, gives their order. A first point that is repeated
+    at the end is dropped. Files with x and y alone get NaN widths.
 
     Returns:
         Points and widths, float64, shape [n, 4].
@@ -123,24 +175,35 @@ def load_csv(path: str | Path) -> np.ndarray:
             fewer than 3 points.
         OSError: If the file cannot be read.
     """
+    try:
+        lines = Path(path).read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path}: not a text file") from error
+    order = _COLUMNS
     rows = []
-    for number, line in enumerate(Path(path).read_text().splitlines(), start=1):
+    for number, line in enumerate(lines, start=1):
+        if not rows and _columns(line):
+            order = _columns(line)
+            continue
         text = line.partition("#")[0].replace(";", " ").replace(",", " ").split()
         if not text:
             continue
+        where = f"{path}, line {number}"
         try:
             values = [float(word) for word in text]
         except ValueError as error:
-            raise ValueError(f"{path}, line {number}: not a number in {line.strip()!r}") from error
+            raise ValueError(f"{where}: not a number in {line.strip()[:80]!r}") from error
         if len(values) not in (2, 4):
-            raise ValueError(
-                f"{path}, line {number}: expected x, y and two widths, got {len(values)} values"
-            )
-        if not np.isfinite(values[:2]).all():
-            raise ValueError(f"{path}, line {number}: must be finite, got {line.strip()!r}")
-        rows.append(values + [np.nan] * (4 - len(values)))
+            raise ValueError(f"{where}: expected x, y and two widths, got {len(values)} values")
+        named = dict(zip(order if len(values) == 4 else _COLUMNS, values, strict=False))
+        for name, value in named.items():
+            if not math.isfinite(value):
+                raise ValueError(f"{where}: {name} must be finite, got {value}")
+            if name.startswith("w_") and value < 0.0:
+                raise ValueError(f"{where}: {name} must be >= 0, got {value}")
+        rows.append([named.get(name, np.nan) for name in _COLUMNS])
     table = np.array(rows, dtype=np.float64).reshape(-1, 4)
-    if len(table) > 1 and np.array_equal(table[0, :2], table[-1, :2]):
+    while len(table) > 1 and np.array_equal(table[0, :2], table[-1, :2]):
         table = table[:-1]
     if len(table) < 3:
         raise ValueError(f"{path}: a centerline needs at least 3 points, got {len(table)}")

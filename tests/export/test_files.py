@@ -92,7 +92,7 @@ def test_csv_into_the_library_and_back(tmp_path):
         ("1,2,3\n", "line 1: expected x, y and two widths, got 3 values"),
         ("# only a header\n", "at least 3 points, got 0"),
         ("0,0,1,1\n1,0,1,1\n0,0,1,1\n", "at least 3 points, got 2"),
-        ("0,0,1,1\nnan,0,1,1\n1,1,1,1\n", "line 2: must be finite"),
+        ("0,0,1,1\nnan,0,1,1\n1,1,1,1\n", "line 2: x_m must be finite"),
     ],
 )
 def test_malformed_csv(tmp_path, text, message):
