@@ -25,7 +25,7 @@ ROWS = (
     ("flight_line",),
     ("batch", "gate_batch", "gate_pushes", "report"),
     ("generators.spec",),
-    ("generators.crossings",),
+    ("generators.crossings", "generators.repulsion"),
     ("generators.corners", "generators.growth"),
     FAMILIES,
     ("generators",),

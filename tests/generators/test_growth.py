@@ -12,9 +12,9 @@ from curve_job import SEEDS, build_job, curves_of, run_job
 from conftest import make, raw_bytes
 from track_gen import Repulsive, Serpentine, TrackStatus
 from track_gen.block import block_lane, block_sync
-from track_gen.generators import growth, repulsive, serpentine
+from track_gen.generators import growth, repulsion, repulsive, serpentine
 
-ROWS = growth._POINTS
+ROWS = repulsion.POINTS
 R = 4.9029 * 0.35  # mean wall radius at the defaults
 DISCS = [(0.5, 0.1, 0.03), (-0.3, 0.45, 0.04), (-0.1, -0.6, 0.02)]
 
@@ -32,7 +32,7 @@ def wavy(n, seed=0):
 @wp.kernel
 def gradient_kernel(
     state: wp.array2d[wp.float32],
-    state_blocks: wp.array2d[growth.vec8],
+    state_blocks: wp.array2d[repulsion.vec8],
     count: int,
     discs: int,
     axes: wp.vec2f,
@@ -41,11 +41,11 @@ def gradient_kernel(
     env, thread = wp.tid()
     lane = block_lane(thread)
     row = state[env]
-    growth.write_tangents(row, count, lane)
+    repulsion.write_tangents(row, count, lane)
     block_sync()
-    growth.write_forces(row, state_blocks[env], count, discs, axes, lane)
+    repulsion.write_forces(row, state_blocks[env], count, discs, axes, lane)
     block_sync()
-    growth.write_gradients(row, count, lane)
+    repulsion.write_gradients(row, count, lane)
 
 
 @wp.kernel
@@ -58,22 +58,22 @@ def metric_kernel(
 ):
     """The circulant inverse of the metric. Launch dim (E, lanes)."""
     env, thread = wp.tid()
-    growth.write_kernel(state[env], kernel[env], tables, count, fold, block_lane(thread))
+    repulsion.write_kernel(state[env], kernel[env], tables, count, fold, block_lane(thread))
 
 
 def state_with(points, discs=()):
     row = np.zeros((1, growth._STATE_SIZE), np.float32)
     n = len(points)
-    row[0, growth._X : growth._X + n] = points[:, 0]
-    row[0, growth._Y : growth._Y + n] = points[:, 1]
+    row[0, repulsion.X : repulsion.X + n] = points[:, 0]
+    row[0, repulsion.Y : repulsion.Y + n] = points[:, 1]
     for k, disc in enumerate(discs):
-        row[0, growth._DISCS + 3 * k : growth._DISCS + 3 * k + 3] = disc
+        row[0, repulsion.DISCS + 3 * k : repulsion.DISCS + 3 * k + 3] = disc
     return wp.array(row, dtype=wp.float32, device="cpu")
 
 
 def kernel_gradient(points, axes, discs):
     state = state_with(points, discs)
-    blocks = growth._view(state, growth.vec8, growth._STATE_SIZE // 8)
+    blocks = growth._view(state, repulsion.vec8, growth._STATE_SIZE // 8)
     wp.launch(
         gradient_kernel,
         dim=(1, 1),
@@ -82,7 +82,7 @@ def kernel_gradient(points, axes, discs):
     )
     row = state.numpy()[0]
     n = len(points)
-    return np.c_[row[growth._PX : growth._PX + n], row[growth._PY : growth._PY + n]]
+    return np.c_[row[repulsion.PX : repulsion.PX + n], row[repulsion.PY : repulsion.PY + n]]
 
 
 @pytest.mark.parametrize("n", [24, 32])
@@ -125,7 +125,7 @@ def test_energy_symmetries():
 def test_metric(n, fold):
     """The circulant is symmetric, kills constants, agrees with the FFT; eight copies agree."""
     state = state_with(np.zeros((n, 2)))
-    tables = wp.array(growth._tables(), dtype=wp.float32, device="cpu")
+    tables = wp.array(repulsion.metric_tables(), dtype=wp.float32, device="cpu")
     kernel = wp.zeros((1, 8 * ROWS), dtype=wp.float32, device="cpu")
     wp.launch(metric_kernel, dim=(1, 1), inputs=[state, tables, kernel, n, fold], device="cpu")
     copies = kernel.numpy()[0, : 8 * n].reshape(8, n).astype(np.float64)

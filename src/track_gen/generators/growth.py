@@ -24,22 +24,37 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 import warp as wp
 
-from track_gen.block import (
-    block_lane,
-    block_launch,
-    block_max,
-    block_prefix_sum,
-    block_sync,
-    scan_offsets_size,
-)
+from track_gen.block import block_lane, block_launch, block_max, block_sync, scan_offsets_size
 from track_gen.checks import check_bool, check_int
+from track_gen.generators.repulsion import (
+    DISCS,
+    GX,
+    POINTS,
+    PX,
+    SUMS,
+    TABLE,
+    UX,
+    YX,
+    W,
+    X,
+    convolve_row,
+    measure,
+    metric_tables,
+    point_of,
+    respace,
+    subdivided,
+    vec8,
+    write_forces,
+    write_gradients,
+    write_kernel,
+    write_point,
+    write_tangents,
+)
 from track_gen.generators.spec import CurveJob, GeneratorSettings
-from track_gen.geometry import cos_sin, hermite
+from track_gen.geometry import cos_sin
 from track_gen.parameters import Knob, Range
-from track_gen.polyline import arc_segment, next_index, previous_index
 from track_gen.rng import Stream, draw_int, draw_uniform, draw_words
 
 __all__ = [
@@ -53,9 +68,6 @@ __all__ = [
 
 wp.set_module_options({"enable_backward": False, "default_grid_stride": False})
 
-vec8 = wp.types.vector(length=8, dtype=wp.float32)
-"""Eight neighbouring values of a row: the row loops carry eight independent sums."""
-
 CURVE_POINTS = 1024
 """Points of the finished curve."""
 MAX_ITERATIONS = 200
@@ -63,17 +75,13 @@ MAX_ITERATIONS = 200
 MAX_OBSTACLES = 16
 """Largest number of discs."""
 
-_POINTS = 256
 _STAGES = (24, 32, 48, 64, 96, 128, 192, 256, 256)
 _FINAL = len(_STAGES) - 1
-_TABLE = 768
 _WALL_RADIUS = 4.9029
 _MAX_ASPECT = 3.0
 
 _RATCHET = 0.03
 _STEP = 0.4
-_WALL = 22.0
-_DISC = 15.0
 _EDGE_GATE = (0.45, 0.9)
 _WALL_GATE = (0.15, 0.3)
 _CAP = 0.5
@@ -89,16 +97,8 @@ _POLISH_STEP = 0.15
 _DROP_ITERATION = 120
 _HUGE = 1.0e30
 
-# Rows of the state, 256 floats each. The arc lengths of the resampling share a row with the edge
-# weights and with the partial sums: one is dead where another lives. Row 0 is the one that
-# block_prefix_sum and arc_segment can reach.
-_W, _X, _Y, _TX, _TY = (_POINTS * row for row in range(5))
-_GX, _GY, _UX, _UY, _GW = (_POINTS * row for row in range(5, 10))
-_PX, _PY, _YX, _YY = (_POINTS * row for row in range(10, 14))
-_DISCS = _POINTS * 14
-_SCALARS = _DISCS + 3 * MAX_OBSTACLES
+_SCALARS = DISCS + 3 * MAX_OBSTACLES
 _STATE_SIZE = _SCALARS + 8
-_SUMS = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,352 +153,7 @@ def stage_points(stage: int) -> int:
     """Points of a stage: 24 32 48 64 96 128 192 256, then the final 256."""
     count = 16 << (stage >> 1)
     count = count + wp.where((stage & 1) == 0, count >> 1, count)
-    return wp.min(count, wp.static(_POINTS))
-
-
-@wp.func
-def total(v: vec8) -> float:
-    """Sum of eight values in a fixed order."""
-    return ((v[0] + v[1]) + (v[2] + v[3])) + ((v[4] + v[5]) + (v[6] + v[7]))
-
-
-@wp.func
-def point_of(row: wp.array[wp.float32], base: int, i: int) -> wp.vec2f:
-    """Point ``i`` of a pair of rows."""
-    return wp.vec2f(row[base + i], row[base + wp.static(_POINTS) + i])
-
-
-@wp.func
-def write_point(row: wp.array[wp.float32], base: int, i: int, p: wp.vec2f):
-    """Write point ``i`` of a pair of rows."""
-    row[base + i] = p[0]
-    row[base + wp.static(_POINTS) + i] = p[1]
-
-
-@wp.func
-def write_tangents(row: wp.array[wp.float32], count: int, lane: int):
-    """Unit tangents and edge weights of all points; the caller puts barriers around it."""
-    for i in range(lane, count, wp.block_dim()):
-        here = point_of(row, _X, i)
-        after = point_of(row, _X, next_index(i, count))
-        before = point_of(row, _X, previous_index(i, count))
-        write_point(row, _TX, i, wp.normalize(after - before))
-        row[_W + i] = 0.5 * (wp.length(after - here) + wp.length(here - before))
-
-
-@wp.func
-def repel_row(blocks: wp.array[vec8], here: wp.vec2f, tangent: wp.vec2f, count: int):
-    """One row of the tangent-point energy against all points, itself (which adds 0) included.
-
-    Returns:
-        Sums over the other points: position gradient (2), tangent gradient (2), energy density; and
-        the largest inverse tangent-point diameter.
-    """
-    xi = here[0]
-    yi = here[1]
-    txi = tangent[0]
-    tyi = tangent[1]
-    gx = vec8()
-    gy = vec8()
-    hx = vec8()
-    hy = vec8()
-    energy = vec8()
-    inverse = vec8()
-    for b in range(count // 8):
-        x = blocks[wp.static(_X // 8) + b]
-        y = blocks[wp.static(_Y // 8) + b]
-        tx = blocks[wp.static(_TX // 8) + b]
-        ty = blocks[wp.static(_TY // 8) + b]
-        w = blocks[wp.static(_W // 8) + b]
-        for k in range(wp.static(8)):
-            dx = x[k] - xi
-            dy = y[k] - yi
-            q = 1.0 / (dx * dx + dy * dy + 1.0e-9)
-            ci = dx * tyi - dy * txi
-            cj = dx * ty[k] - dy * tx[k]
-            ai = wp.abs(ci)
-            aj = wp.abs(cj)
-            weight = w[k] * q * q * q
-            pi = ai * ci * weight
-            pj = aj * cj * weight
-            f = (ai * ai * ai + aj * aj * aj) * weight
-            s = 2.0 * f * q
-            gx[k] += s * dx - pi * tyi - pj * ty[k]
-            gy[k] += s * dy + pi * txi + pj * tx[k]
-            hx[k] -= pi * dy
-            hy[k] += pi * dx
-            energy[k] += f
-            inverse[k] = wp.max(inverse[k], wp.max(ai, aj) * q)
-    largest = wp.max(
-        wp.max(wp.max(inverse[0], inverse[1]), wp.max(inverse[2], inverse[3])),
-        wp.max(wp.max(inverse[4], inverse[5]), wp.max(inverse[6], inverse[7])),
-    )
-    return total(gx), total(gy), total(hx), total(hy), total(energy), largest
-
-
-@wp.func
-def write_forces(
-    row: wp.array[wp.float32],
-    blocks: wp.array[vec8],
-    count: int,
-    discs: int,
-    axes: wp.vec2f,
-    lane: int,
-) -> wp.vec2f:
-    """Gradient of pairs, wall and discs by point, tangent and weight.
-
-    The caller puts barriers around it.
-
-    Returns:
-        Over the rows of this lane, the largest inverse tangent-point diameter and the largest
-        radius in the wall's ellipse.
-    """
-    inverse = float(0.0)
-    reach = float(0.0)
-    for i in range(lane, count, wp.block_dim()):
-        here = point_of(row, _X, i)
-        tangent = point_of(row, _TX, i)
-        gx, gy, hx, hy, density, largest = repel_row(blocks, here, tangent, count)
-        inverse = wp.max(inverse, largest)
-        e = wp.cw_div(here, axes)
-        radius = wp.length(e)
-        reach = wp.max(reach, radius)
-        room = wp.max(1.0 - radius, 0.05)
-        density += wp.static(_WALL) / (room * room)
-        push = (
-            wp.static(2.0 * _WALL)
-            / (room * room * room * wp.max(radius, 1.0e-6))
-            * wp.cw_div(e, axes)
-        )
-        for disc in range(discs):
-            k = wp.static(_DISCS) + 3 * disc
-            away = here - wp.vec2f(row[k], row[k + 1])
-            size = row[k + 2]
-            u = 1.0 / (wp.dot(away, away) + size * size)
-            p = wp.static(_DISC) * size * u * wp.sqrt(u)
-            density += p
-            push -= 3.0 * p * u * away
-        weight = row[_W + i]
-        write_point(row, _GX, i, weight * (3.0 * wp.vec2f(gx, gy) + push))
-        h = wp.vec2f(hx, hy)
-        span = point_of(row, _X, next_index(i, count)) - point_of(row, _X, previous_index(i, count))
-        turn = 3.0 * weight / wp.max(wp.length(span), 1.0e-12)
-        write_point(row, _UX, i, turn * (h - wp.dot(h, tangent) * tangent))
-        row[_GW + i] = density
-    return wp.vec2f(inverse, reach)
-
-
-@wp.func
-def write_gradients(row: wp.array[wp.float32], count: int, lane: int):
-    """Gradient of the energy (P rows) and of the length (Y rows); barriers are the caller's."""
-    for i in range(lane, count, wp.block_dim()):
-        after = next_index(i, count)
-        before = previous_index(i, count)
-        here = point_of(row, _X, i)
-        ahead = wp.normalize(point_of(row, _X, after) - here)
-        behind = wp.normalize(here - point_of(row, _X, before))
-        density = row[_GW + i]
-        p = point_of(row, _GX, i) + point_of(row, _UX, before) - point_of(row, _UX, after)
-        p += 0.5 * (row[_GW + before] + density) * behind
-        p -= 0.5 * (density + row[_GW + after]) * ahead
-        write_point(row, _PX, i, p)
-        write_point(row, _YX, i, behind - ahead)
-
-
-@wp.func
-def write_kernel(
-    row: wp.array[wp.float32],
-    kernel: wp.array[wp.float32],
-    tables: wp.array2d[wp.float32],
-    count: int,
-    fold: float,
-    lane: int,
-):
-    """Inverse of the metric as a circulant matrix: its first row in eight shifted copies.
-
-    Mode k has the factor ``1 / (lambda**2 + (fold * count)**4)``, ``lambda`` about k squared; mode
-    0 has none. Uses the force rows; begins and ends with a barrier.
-    """
-    block_sync()
-    half = count // 2
-    stride = wp.static(_TABLE) // count
-    scale = float(count) * float(count) * wp.static(1.0 / math.pi**2)
-    cut = fold * float(count)
-    cut = cut * cut * cut * cut
-    for k in range(1 + lane, half + 1, wp.block_dim()):
-        mode = scale * tables[1, k * stride]
-        factor = 1.0 / (mode * mode + cut)
-        if k < half:
-            factor = 2.0 * factor
-        row[_GX + k] = factor
-    block_sync()
-    for m in range(lane, half + 1, wp.block_dim()):
-        step = m * stride
-        phase = int(0)
-        value = float(0.0)
-        for k in range(1, half + 1):
-            phase += step
-            if phase >= wp.static(_TABLE):
-                phase -= wp.static(_TABLE)
-            value += row[_GX + k] * tables[0, phase]
-        row[_UX + m] = value
-        if m > 0:
-            row[_UX + count - m] = value
-    block_sync()
-    for k in range(lane, 8 * count, wp.block_dim()):
-        z = k // count
-        t = k - z * count + z
-        if t >= count:
-            t -= count
-        kernel[k] = row[_UX + t]
-    block_sync()
-
-
-@wp.func
-def convolve_row(
-    blocks: wp.array[vec8], kernel_blocks: wp.array[vec8], i: int, count: int
-) -> wp.vec4f:
-    """Row ``i`` of the circulant matrix times the energy's and the length's gradient."""
-    size = count // 8
-    shift = (i + 7) // 8
-    copy = (8 * shift - i) * size
-    px = vec8()
-    py = vec8()
-    yx = vec8()
-    yy = vec8()
-    for b in range(size):
-        at = b - shift
-        if at < 0:
-            at += size
-        k = kernel_blocks[copy + at]
-        ax = blocks[wp.static(_PX // 8) + b]
-        ay = blocks[wp.static(_PY // 8) + b]
-        bx = blocks[wp.static(_YX // 8) + b]
-        by = blocks[wp.static(_YY // 8) + b]
-        for j in range(wp.static(8)):
-            px[j] += k[j] * ax[j]
-            py[j] += k[j] * ay[j]
-            yx[j] += k[j] * bx[j]
-            yy[j] += k[j] * by[j]
-    return wp.vec4f(total(px), total(py), total(yx), total(yy))
-
-
-@wp.func
-def measure(row: wp.array[wp.float32], count: int, lane: int) -> wp.vec3f:
-    """Mean point and perimeter; sums go by chunks of eight. Needs a barrier before and after."""
-    for chunk in range(lane, count // 8, wp.block_dim()):
-        middle = wp.vec2f()
-        perimeter = float(0.0)
-        for i in range(8 * chunk, 8 * chunk + 8):
-            here = point_of(row, _X, i)
-            middle += here
-            perimeter += wp.length(point_of(row, _X, next_index(i, count)) - here)
-        row[_W + chunk] = middle[0]
-        row[wp.static(_W + _SUMS) + chunk] = middle[1]
-        row[wp.static(_W + 2 * _SUMS) + chunk] = perimeter
-    block_sync()
-    sums = wp.vec3f()
-    for chunk in range(count // 8):
-        sums += wp.vec3f(
-            row[_W + chunk],
-            row[wp.static(_W + _SUMS) + chunk],
-            row[wp.static(_W + 2 * _SUMS) + chunk],
-        )
-    return wp.vec3f(sums[0] / float(count), sums[1] / float(count), sums[2])
-
-
-@wp.func
-def subdivided(row: wp.array[wp.float32], base: int, stride: int, j: int, count: int) -> wp.vec2f:
-    """Point ``j`` of the curve with twice the points (Deslauriers-Dubuc, six points)."""
-    i = j // 2
-    x0 = wp.vec2f(row[base + i], row[base + stride + i])
-    if 2 * i == j:
-        return x0
-    b1 = previous_index(i, count)
-    b2 = previous_index(b1, count)
-    a1 = next_index(i, count)
-    a2 = next_index(a1, count)
-    a3 = next_index(a2, count)
-    return (
-        150.0 * (x0 + wp.vec2f(row[base + a1], row[base + stride + a1]))
-        - 25.0
-        * (
-            wp.vec2f(row[base + b1], row[base + stride + b1])
-            + wp.vec2f(row[base + a2], row[base + stride + a2])
-        )
-        + 3.0
-        * (
-            wp.vec2f(row[base + b2], row[base + stride + b2])
-            + wp.vec2f(row[base + a3], row[base + stride + a3])
-        )
-    ) * wp.static(1.0 / 256.0)
-
-
-@wp.func
-def respace(
-    state: wp.array2d[wp.float32],
-    offsets: wp.array2d[wp.float32],
-    env: int,
-    lane: int,
-    count: int,
-    wanted: int,
-    last: bool,
-):
-    """Space the points evenly along the chords, ``wanted`` of them; starts and ends with a barrier.
-
-    Cubic Hermite with three-point, chord-weighted tangents. For the last stage the spline gives the
-    power of two at or above ``count``, and subdivision the rest up to 256.
-    """
-    row = state[env]
-    goal = int(wanted)
-    if last:
-        goal = int(32)
-        while goal < count:
-            goal *= 2
-    block_sync()
-    for i in range(lane, count, wp.block_dim()):
-        here = point_of(row, _X, i)
-        after = point_of(row, _X, next_index(i, count))
-        before = point_of(row, _X, previous_index(i, count))
-        ahead = after - here
-        behind = here - before
-        a = wp.max(wp.length(ahead), 1.0e-12)
-        b = wp.max(wp.length(behind), 1.0e-12)
-        write_point(row, _TX, i, (b / a * ahead + a / b * behind) / (a + b))
-        row[_W + i] = wp.length(ahead)
-    block_sync()
-    block_prefix_sum(state, offsets, env, lane, count)
-    step = row[_W + count - 1] / float(goal)
-    for j in range(lane, goal, wp.block_dim()):
-        arc = float(j) * step
-        edge = arc_segment(state, env, count, arc)
-        start = float(0.0)
-        if edge > 0:
-            start = row[_W + edge - 1]
-        span = wp.max(row[_W + edge] - start, 1.0e-12)
-        end = next_index(edge, count)
-        m0 = span * point_of(row, _TX, edge)
-        m1 = span * point_of(row, _TX, end)
-        p = hermite(
-            point_of(row, _X, edge),
-            point_of(row, _X, end),
-            wp.vec4f(m0[0], m0[1], m1[0], m1[1]),
-            wp.clamp((arc - start) / span, 0.0, 1.0),
-        )
-        write_point(row, _PX, j, p)
-    block_sync()
-    for j in range(lane, goal, wp.block_dim()):
-        write_point(row, _X, j, point_of(row, _PX, j))
-    block_sync()
-    if last:
-        while goal < wp.static(_POINTS):
-            for j in range(lane, 2 * goal, wp.block_dim()):
-                write_point(row, _PX, j, subdivided(row, _X, _POINTS, j, goal))
-            block_sync()
-            goal *= 2
-            for j in range(lane, goal, wp.block_dim()):
-                write_point(row, _X, j, point_of(row, _PX, j))
-            block_sync()
+    return wp.min(count, wp.static(POINTS))
 
 
 @wp.func
@@ -520,7 +175,7 @@ def place_discs(
         middle = near + (0.90 - near) * u[0]
         turns = (words[0] + float(i)) / float(count)
         center = middle * cos_sin(wp.static(2.0 * math.pi) * turns)
-        k = wp.static(_DISCS) + 3 * i
+        k = wp.static(DISCS) + 3 * i
         row[k] = center[0]
         row[k + 1] = center[1]
         row[k + 2] = size
@@ -611,8 +266,8 @@ def grow_kernel(
             k = i * 32
             back = k - 192
             if back < 0:
-                back += wp.static(_TABLE)
-            write_point(row, _X, i, seed_radius * wp.vec2f(tables_in[0, k], tables_in[0, back]))
+                back += wp.static(TABLE)
+            write_point(row, X, i, seed_radius * wp.vec2f(tables_in[0, k], tables_in[0, back]))
         block_sync()
         length = measure(row, count, lane)[2]
         target = length
@@ -664,51 +319,51 @@ def grow_kernel(
         block_sync()
         for i in range(lane, count, wp.block_dim()):
             c = convolve_row(blocks, shifted, i, count)
-            write_point(row, _GX, i, wp.vec2f(c[0], c[1]))
-            write_point(row, _UX, i, wp.vec2f(c[2], c[3]))
+            write_point(row, GX, i, wp.vec2f(c[0], c[1]))
+            write_point(row, UX, i, wp.vec2f(c[2], c[3]))
         block_sync()
         for chunk in range(lane, count // 8, wp.block_dim()):
             along = float(0.0)
             size = float(0.0)
             for i in range(8 * chunk, 8 * chunk + 8):
-                y = point_of(row, _YX, i)
-                along += wp.dot(y, point_of(row, _GX, i))
-                size += wp.dot(y, point_of(row, _UX, i))
-            row[_W + chunk] = along
-            row[wp.static(_W + _SUMS) + chunk] = size
+                y = point_of(row, YX, i)
+                along += wp.dot(y, point_of(row, GX, i))
+                size += wp.dot(y, point_of(row, UX, i))
+            row[W + chunk] = along
+            row[wp.static(W + SUMS) + chunk] = size
         block_sync()
         along = float(0.0)
         size = float(0.0)
         for chunk in range(count // 8):
-            along += row[_W + chunk]
-            size += row[wp.static(_W + _SUMS) + chunk]
+            along += row[W + chunk]
+            size += row[wp.static(W + SUMS) + chunk]
         ratio = along / size
         steepest = float(0.0)
         for i in range(lane, count, wp.block_dim()):
-            g = point_of(row, _GX, i) - ratio * point_of(row, _UX, i)
-            write_point(row, _GX, i, g)
+            g = point_of(row, GX, i) - ratio * point_of(row, UX, i)
+            write_point(row, GX, i, g)
             steepest = wp.max(steepest, wp.length(g))
         steepest = block_max(wp.where(steepest < _HUGE, steepest, _HUGE))
         tau = wp.min(step * length / float(count), cap) / wp.max(steepest, 1.0e-30)
         mu = (target - length) / size
         fastest = float(0.0)
         for i in range(lane, count, wp.block_dim()):
-            v = mu * point_of(row, _UX, i) - tau * point_of(row, _GX, i)
-            write_point(row, _GX, i, v)
+            v = mu * point_of(row, UX, i) - tau * point_of(row, GX, i)
+            write_point(row, GX, i, v)
             fastest = wp.max(fastest, wp.length(v))
         fastest = block_max(wp.where(fastest < _HUGE, fastest, _HUGE))
         part = wp.min(1.0, cap / wp.max(fastest, 1.0e-30))
         if length < target:
             target = length + part * (target - length)
         for i in range(lane, count, wp.block_dim()):
-            write_point(row, _X, i, point_of(row, _X, i) + part * point_of(row, _GX, i))
+            write_point(row, X, i, point_of(row, X, i) + part * point_of(row, GX, i))
         block_sync()
         now = measure(row, count, lane)
         middle = wp.vec2f(now[0], now[1])
         factor = target / now[2]
         block_sync()
         for i in range(lane, count, wp.block_dim()):
-            write_point(row, _X, i, middle + factor * (point_of(row, _X, i) - middle))
+            write_point(row, X, i, middle + factor * (point_of(row, X, i) - middle))
         length = target
         iteration += 1
         pairs += count * count
@@ -757,24 +412,18 @@ def grow_kernel(
         row[wp.static(_SCALARS + 2)] = length
     if not stop:
         return
-    for j in range(lane, wp.static(2 * _POINTS), wp.block_dim()):
-        p = subdivided(row, _X, _POINTS, j, _POINTS)
-        row[_PX + j] = p[0]
-        row[wp.static(_PX + 2 * _POINTS) + j] = p[1]
+    for j in range(lane, wp.static(2 * POINTS), wp.block_dim()):
+        p = subdivided(row, X, POINTS, j, POINTS)
+        row[PX + j] = p[0]
+        row[wp.static(PX + 2 * POINTS) + j] = p[1]
     block_sync()
     scale = knobs_in[env, first_knob + 3] * wp.static(_WALL_RADIUS)
     for j in range(lane, wp.static(CURVE_POINTS), wp.block_dim()):
         curve_out[env, j] = scale * subdivided(
-            row, _PX, wp.static(2 * _POINTS), j, wp.static(2 * _POINTS)
+            row, PX, wp.static(2 * POINTS), j, wp.static(2 * POINTS)
         )
     if lane == 0:
         curve_count_out[env] = wp.static(CURVE_POINTS)
-
-
-def _tables() -> np.ndarray:
-    """cos(2 pi t / 768) and sin(pi t / 768)**2, made in float64, shape [2, 768]."""
-    t = np.arange(_TABLE) / _TABLE
-    return np.stack([np.cos(2.0 * np.pi * t), np.sin(np.pi * t) ** 2]).astype(np.float32)
 
 
 def allocate_growth(settings: Any, num_envs: int, device: wp.Device) -> dict[str, wp.array]:
@@ -784,11 +433,9 @@ def allocate_growth(settings: Any, num_envs: int, device: wp.Device) -> dict[str
         for name in ("growing", "iterations", "pairs")
     }
     return {
-        "shared_tables": wp.array(_tables(), dtype=wp.float32, device=device),
+        "shared_tables": wp.array(metric_tables(), dtype=wp.float32, device=device),
         "state": wp.zeros((num_envs, _STATE_SIZE), dtype=wp.float32, device=device),
-        "offsets": wp.zeros(
-            (num_envs, scan_offsets_size(_POINTS)), dtype=wp.float32, device=device
-        ),
+        "offsets": wp.zeros((num_envs, scan_offsets_size(POINTS)), dtype=wp.float32, device=device),
         "counters": wp.zeros((num_envs, 5), dtype=wp.int32, device=device),
         **integers,
     }
@@ -834,8 +481,8 @@ def growth_launch(settings: GrowthSettings, job: CurveJob, begin: bool, budget: 
             budget,
             state,
             _view(state, vec8, _STATE_SIZE // 8),
-            _view(curve, wp.float32, 8 * _POINTS),
-            _view(curve, vec8, _POINTS),
+            _view(curve, wp.float32, 8 * POINTS),
+            _view(curve, vec8, POINTS),
             scratch["offsets"],
             scratch["counters"],
         ],
