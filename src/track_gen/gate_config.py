@@ -72,7 +72,8 @@ class GateGenConfig:
     clearance: float | None = None
     """Free space on every side of an opening [length], >= 0; None is half the width."""
     scale: Range = 17.0
-    """Size of the anchors [length], > 0; a pair draws it per env. Courses grow if they must."""
+    """Size of the anchors [length], > 0, as for tracks; a pair draws it per env. The longer side of
+    their box is about 1.44 times this; courses grow if they must."""
     min_gap: float = 0.0
     """Least distance of two gates [length]; never below the width plus both clearances."""
     approach: float | None = None

@@ -38,6 +38,7 @@ from track_gen.stages.gate_order import (
 )
 from track_gen.stages.gate_validity import judge_gates
 from track_gen.stages.gates import draw_counts
+from track_gen.stages.resample import BOX_SIDE
 from track_gen.status import GateStatus
 
 __all__ = ["GateGenerator"]
@@ -165,6 +166,7 @@ class _PipelineBuilder:
                 b.solved,
                 attempt,
                 _ORDER_KINDS[config.ordering],
+                BOX_SIDE if config.spec.fit_of(config.settings) == "box" else 0.0,
                 rules,
                 order_scratch,
                 lanes,

@@ -118,6 +118,7 @@ def order_gates_kernel(
     rules: GateRules,
     attempt: int,
     kind: int,
+    box_side: float,
     # Scratch:
     keys: wp.array2d[wp.float32],
     # In and out:
@@ -145,6 +146,9 @@ def order_gates_kernel(
     for i in range(count):
         mean += anchors[env, i]
     mean = mean / float(count)
+    if box_side > 0.0:
+        raw = bounding_box(anchors, env, count)
+        scale = scale * box_side / wp.max(wp.max(raw[2] - raw[0], raw[3] - raw[1]), 1.0e-3)
     block_sync()
     for i in range(lane, count, wp.block_dim()):
         anchors[env, i] = scale * (anchors[env, i] - mean)
@@ -363,6 +367,7 @@ def order_gates(
     solved: wp.array,
     attempt: int,
     kind: int,
+    box_side: float,
     rules: GateRules,
     scratch: GateOrderScratch,
     lanes: int,
@@ -381,6 +386,7 @@ def order_gates(
         solved: Output, int32, shape [E]: 0.
         attempt: Attempt, from 0.
         kind: SHUFFLE, ANGULAR or AS_DRAWN.
+        box_side: Longer side of the anchors' box at scale 1; 0 leaves them as they are.
         rules: Sizes and limits.
         scratch: Working arrays.
         lanes: Block size.
@@ -390,7 +396,19 @@ def order_gates(
         order_gates_kernel,
         pending.shape[0],
         lanes,
-        inputs=[pending, seeds, episode, count, knobs, rules, attempt, kind, scratch.keys, anchors],
+        inputs=[
+            pending,
+            seeds,
+            episode,
+            count,
+            knobs,
+            rules,
+            attempt,
+            kind,
+            box_side,
+            scratch.keys,
+            anchors,
+        ],
         outputs=[order, solved],
         device=device,
     )
