@@ -33,6 +33,8 @@ import matplotlib.pyplot as plt
 from matplotlib.collections import LineCollection
 
 EPISODE_STEPS = 600
+OTHER_FAMILIES = ("bezier", "hull", "polar", "voronoi", "checkpoint")
+"""Families on which the policy is evaluated too, with their default settings."""
 HELD_OUT = 1_000_000_000
 """First of the seeds that are never trained on: training has those from ``--seed`` on."""
 
@@ -239,6 +241,11 @@ def main() -> None:
         print(f"difficulty {name}: laps {lapped:.0%} of 100 held-out tracks, ", end="")
         print(f"median lap {lap} s")
         draw_lines(result, options.out / f"ppo_lines_{name}.png")
+    for generator in OTHER_FAMILIES:
+        if generator != options.generator:
+            lapped = float(np.mean(evaluate(model, None, generator)["laps"] >= 1))
+            report["held_out"][generator] = {"lapped": lapped}
+            print(f"{generator}, never trained on: laps {lapped:.0%} of 100 tracks")
     draw_curve(course.curve, options.out / "ppo_curve.png")
     (options.out / "report.json").write_text(json.dumps(report, indent=2))
 

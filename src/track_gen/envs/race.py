@@ -354,10 +354,10 @@ class RaceVectorEnv(VectorEnv):
         """Set the difficulty of the levels to come; running episodes keep their track.
 
         Args:
-            difficulty: As ``TrackGenerator.set_difficulty`` takes it: in [0, 1].
+            difficulty: In [0, 1], as :meth:`track_gen.TrackGenerator.set_difficulty` takes it.
             mask: Envs, bool [E], or None for all.
         """
-        self.generator.set_difficulty(difficulty, mask=mask)  # pyright: ignore
+        self.generator.set_difficulty(difficulty, mask=mask)
 
     def reset(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, *, seed: Any = None, options: dict[str, Any] | None = None
