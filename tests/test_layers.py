@@ -23,7 +23,7 @@ ROWS = (
     ("block", "rng", "geometry"),
     ("polyline", "parameters", "elevation", "gate_rules", "files"),
     ("flight_line",),
-    ("batch", "gate_batch", "gate_pushes", "report"),
+    ("batch", "difficulty", "gate_batch", "gate_pushes", "report"),
     ("generators.spec",),
     ("generators.crossings", "generators.repulsion"),
     ("generators.corners", "generators.growth"),

@@ -15,6 +15,7 @@ from track_gen.checks import (
     check_int,
     check_range,
 )
+from track_gen.difficulty import difficulty_ranges
 from track_gen.elevation import ElevationSettings
 from track_gen.generators import get_spec, spec_of
 from track_gen.generators.spec import GeneratorSettings, GeneratorSpec
@@ -168,6 +169,41 @@ class TrackGenConfig:
     def knob_values(self) -> list[Range]:
         """Configured value or range of each knob."""
         return [self.half_width, self.scale, *self.spec.knob_values(self.settings)]
+
+    def difficulty_ranges(self, difficulty: float) -> dict[str, tuple[float, float]]:
+        """Ranges of the parameters that ``TrackGenerator.set_difficulty`` writes, by name.
+
+        Args:
+            difficulty: Number in [0, 1].
+
+        Raises:
+            ValueError: If it is out of bounds.
+        """
+        name = f"{type(self).__name__}.difficulty_ranges(difficulty)"
+        difficulty = check_float(name, difficulty, 0.0, 1.0)
+        return difficulty_ranges(
+            self.half_width, self.spec.difficulty_of(self.settings), difficulty
+        )
+
+    def at_difficulty(self, difficulty: float) -> TrackGenConfig:
+        """This configuration with the ranges of a difficulty.
+
+        Its tracks are those of this configuration after ``set_difficulty``, its
+        ``sufficient_n_max`` is what they need.
+
+        Args:
+            difficulty: Number in [0, 1].
+
+        Raises:
+            ValueError: If it is out of bounds, or ``spacing`` is fixed and does not fit the half
+                width at this difficulty.
+        """
+        ranges = self.difficulty_ranges(difficulty)
+        return dataclasses.replace(
+            self,
+            half_width=ranges.pop("half_width"),
+            generator=self.spec.with_ranges(self.settings, ranges),
+        )
 
     def sufficient_n_max(self) -> int:
         """An ``N_max`` that 99.9 % of the tracks of this configuration fit into."""

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import warp as wp
@@ -40,8 +40,6 @@ class Pipeline:
     """One list per attempt; all of them leave envs alone that are not pending."""
     pending: wp.array
     """Envs that need another attempt, bool, rows of the range."""
-    finish: list[Command] = field(default_factory=list)
-    """Run once after the attempts, on the active envs; skipped where there are none."""
 
 
 def usable_cores() -> int:
@@ -158,8 +156,6 @@ class Executor:
         for attempt in self._whole.attempts:
             for command in attempt:
                 command.launch()
-        for command in self._whole.finish:
-            command.launch()
 
     def run(self) -> None:
         """Run eagerly, on the CPU with the worker threads."""
@@ -226,6 +222,4 @@ def _run_chunk(pipeline: Pipeline, pending: np.ndarray) -> None:
         for command in attempt:
             command.launch()
         if not pending.any():
-            break
-    for command in pipeline.finish:
-        command.launch()
+            return

@@ -20,7 +20,16 @@ from track_gen.checks import as_device_mask, check_array, check_range, suggestio
 from track_gen.rng import Stream, draw_uniform
 from track_gen.status import TrackStatus
 
-__all__ = ["HALF_WIDTH", "SCALE", "Knob", "ParameterTable", "Range", "draw_knobs", "draw_parameter"]
+__all__ = [
+    "HALF_WIDTH",
+    "SCALE",
+    "Knob",
+    "ParameterTable",
+    "Range",
+    "blend_bounds_kernel",
+    "draw_knobs",
+    "draw_parameter",
+]
 
 wp.set_module_options({"enable_backward": False})
 
@@ -367,3 +376,40 @@ def set_bounds_kernel(
     else:
         parameters_out[env, column, 0] = low
         parameters_out[env, column, 1] = high
+
+
+@wp.kernel
+def blend_bounds_kernel(
+    # In:
+    amount: float,
+    amounts_in: wp.array[wp.float32],
+    mask_in: wp.array[wp.bool],
+    columns_in: wp.array[wp.int32],
+    ends_in: wp.array3d[wp.float32],
+    # Out:
+    parameters_out: wp.array3d[wp.float32],
+):
+    """Write bounds between two ends, ``ends_in[column, end]``, for the masked envs. Dim (E,).
+
+    Without ``amounts_in`` all get ``amount``; without ``mask_in`` all envs are written. An amount
+    outside [0, 1] gives NaN, which the next batch reports as PARAMETER.
+    """
+    env = wp.tid()
+    if mask_in.shape[0] > 0:
+        if not mask_in[env]:
+            return
+    t = amount
+    if amounts_in.shape[0] > 0:
+        t = amounts_in[env]
+    legal = t >= 0.0 and t <= 1.0
+    for k in range(columns_in.shape[0]):
+        for side in range(2):
+            first = ends_in[k, 0, side]
+            last = ends_in[k, 1, side]
+            value = float(wp.nan)
+            if legal:
+                # Rounding must not leave the legal bounds, nor put low above high.
+                value = wp.clamp(
+                    (1.0 - t) * first + t * last, wp.min(first, last), wp.max(first, last)
+                )
+            parameters_out[env, columns_in[k], side] = value

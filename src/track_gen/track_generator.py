@@ -15,6 +15,7 @@ import warp as wp
 from track_gen.batch import Track, overlay_rows, row_slice
 from track_gen.checks import as_device_mask, check_bool, check_device
 from track_gen.config import TrackGenConfig
+from track_gen.difficulty import Difficulty
 from track_gen.executor import Executor, Pipeline, recording_here, usable_cores
 from track_gen.generators.spec import (
     FIRST_KNOB,
@@ -301,6 +302,7 @@ class TrackGenerator:
             owner="generator.parameters",
             columns=[(0, -1), (1, -1), *spec.knob_columns(self._settings)],
         )
+        self._difficulty: Difficulty | None = None
         self.track = Track.allocate(E, N, device)
 
         relax_config = config.relax_config()
@@ -467,6 +469,46 @@ class TrackGenerator:
         else:
             self._executor.run()
         return self.track
+
+    def set_difficulty(self, value: Any, mask: Any = None) -> None:
+        """Set the difficulty of envs: 0 is wide and round, 1 narrow and twisty.
+
+        Writes the bounds of the half width and of the family's knobs that
+        ``TrackGenConfig.difficulty_ranges`` names into ``parameters``, on the device; all other
+        parameters stay. It takes effect when an env is next generated, in captured graphs too.
+        After a first call, a number or an array on the device allocates nothing and can be
+        captured.
+
+        Args:
+            value: Number in [0, 1], or float32 of shape [E] as Warp array, torch tensor or NumPy
+                array. Values on the device are not read back: one outside [0, 1] gives PARAMETER.
+            mask: Envs to set, bool [E] as Warp array, torch tensor or NumPy array, or None for all.
+
+        Raises:
+            ValueError: If a value on the host is out of bounds, a shape or device is wrong, or a
+                fixed ``spacing`` does not fit the half width at difficulty 1.
+            TypeError: If a type is wrong.
+
+        Warns:
+            UserWarning: If ``config.N_max`` is too small for the family's longest tracks at
+                difficulty 1; once.
+        """
+        if self._difficulty is None:
+            hard = self.config.at_difficulty(1.0)
+            sufficient = hard.sufficient_n_max()
+            if sufficient > self.config.N_max:
+                warnings.warn(
+                    f"TrackGenConfig.N_max={self.config.N_max} is too small for the longest tracks "
+                    f"of {self._spec.name!r} at difficulty 1; they will be invalid with OVERFLOW. "
+                    f"N_max={sufficient} suffices for 99.9 % of them.",
+                    stacklevel=2,
+                )
+            self._difficulty = Difficulty(
+                self.parameters,
+                self.config.difficulty_ranges(0.0),
+                self.config.difficulty_ranges(1.0),
+            )
+        self._difficulty.set("TrackGenerator.set_difficulty", value, mask)
 
     def report(self, envs: Sequence[int] | None = None) -> GenerationReport:
         """Yield, attempts and reasons of the last batch (an explicit synchronisation).

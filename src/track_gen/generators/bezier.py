@@ -9,6 +9,7 @@ Lineage: random closed shapes from angle-sorted points (a widely copied Stack Ov
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -47,6 +48,10 @@ class Bezier(CornerSettings):
         Knob("edgy", -100.0, 100.0),
         Knob("handle_clamp", 0.0, 1.0),
     )
+    difficulty: ClassVar[Mapping[str, tuple[Range, Range]]] = {
+        "rad": ((0.1, 0.3), (0.7, 1.0)),
+        "handle_clamp": ((0.3, 0.4), (0.8, 1.0)),
+    }
 
     rad: Range = 0.4
     """Handle length as a fraction of the edge, in [0, 1]; 0 gives polygons, 1 wide loops."""

@@ -14,6 +14,7 @@ by a bounded choice.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -63,6 +64,11 @@ class Checkpoint(GeneratorSettings):
         Knob("steer_gain", 0.0, 1.0, low_open=True),
         Knob("lookahead", 0.0, 1.0, low_open=True),
     )
+    difficulty: ClassVar[Mapping[str, tuple[Range, Range]]] = {
+        "radius_min": ((0.75, 0.85), (0.0, 0.2)),
+        "angle_jitter": ((0.0, 0.2), (0.6, 0.9)),
+        "lookahead": ((0.25, 0.3), (0.1, 0.16)),
+    }
 
     num_checkpoints: int = 12
     """Checkpoints per loop, in [3, 64]."""

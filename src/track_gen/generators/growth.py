@@ -21,6 +21,7 @@ processes (Constr. Approx. 1989).
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -113,6 +114,10 @@ class GrowthSettings(GeneratorSettings):
         Knob("domain_to_seed", 3.0, 6.0),
         Knob("obstacle_radius", 0.01, 0.12),
     )
+    difficulty: ClassVar[Mapping[str, tuple[Range, Range]]] = {
+        "growth": ((2.0, 2.6), (5.5, 6.5)),
+        "fold": ((0.02, 0.026), (0.045, 0.065)),
+    }
 
     growth: Range = (4.5, 5.5)
     """Final length in lengths of the first circle, in [2, 9]; a pair draws it per env."""

@@ -9,6 +9,7 @@ Catmull-Rom curves (2011).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -46,6 +47,9 @@ class Hull(CornerSettings):
     side: ClassVar[float] = 1.7
     focus: ClassVar[float] = 0.78
     knobs: ClassVar[tuple[Knob, ...]] = (DISTANCE, Knob("displacement", 0.0, 0.9))
+    difficulty: ClassVar[Mapping[str, tuple[Range, Range]]] = {
+        "displacement": ((0.0, 0.1), (0.6, 0.9)),
+    }
 
     displacement: Range = 0.15
     """Largest radial shift of an edge midpoint, as a fraction of its distance from the centroid of

@@ -148,6 +148,29 @@ class MixtureSpec(GeneratorSpec):
         ]
         return [*columns, *((_FIRST_WEIGHT_DRAW + k, -1) for k in range(len(self.parts)))]
 
+    def difficulty_of(self, settings: Mixture) -> dict[str, tuple[Range, Range]]:
+        """Ranges of all parts with their names in front."""
+        return {
+            f"{name}.{knob}": ranges
+            for name, (spec, own) in zip(
+                self.family_names(settings), self._pairs(settings), strict=True
+            )
+            for knob, ranges in spec.difficulty_of(own).items()
+        }
+
+    def with_ranges(self, settings: Mixture, ranges: Mapping[str, Range]) -> Mixture:
+        """Mixture whose parts have other values of some knobs, by name in the table."""
+        parts = []
+        names = self.family_names(settings)
+        for name, spec, (own, weight) in zip(names, self.parts, settings.parts, strict=True):
+            inner = {
+                key.removeprefix(f"{name}."): value
+                for key, value in ranges.items()
+                if key.startswith(f"{name}.")
+            }
+            parts.append((spec.with_ranges(own, inner), weight))
+        return Mixture(parts)
+
     def num_weights(self, settings: Mixture) -> int:
         """One per part."""
         return len(self.parts)

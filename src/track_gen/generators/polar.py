@@ -12,6 +12,7 @@ shaped then.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -50,6 +51,10 @@ class Polar(GeneratorSettings):
         Knob("radial_jitter", 0.0, 0.85),
         Knob("angular_jitter", 0.0, 0.45),
     )
+    difficulty: ClassVar[Mapping[str, tuple[Range, Range]]] = {
+        "radial_jitter": ((0.1, 0.3), (0.7, 0.85)),
+        "angular_jitter": ((0.0, 0.1), (0.3, 0.45)),
+    }
 
     num_knots: int = 12
     """Knots of the loop, in [4, 128]."""

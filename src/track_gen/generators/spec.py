@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
@@ -42,6 +42,8 @@ class GeneratorSettings:
 
     knobs: ClassVar[tuple[Knob, ...]] = ()
     """Continuous knobs in the order of the parameter table, after ``half_width`` and ``scale``."""
+    difficulty: ClassVar[Mapping[str, tuple[Range, Range]]] = {}
+    """Knobs that the difficulty moves: their ranges at 0 (round) and at 1 (twisty)."""
 
     def __post_init__(self) -> None:
         for knob in self.knobs:
@@ -248,6 +250,14 @@ class GeneratorSpec:
     def knob_columns(self, settings: Any) -> list[tuple[int, int]]:
         """Draw counter and family (-1 for all) of each of them."""
         return [(FIRST_KNOB + i, -1) for i in range(len(settings.knobs))]
+
+    def difficulty_of(self, settings: Any) -> dict[str, tuple[Range, Range]]:
+        """Ranges at difficulty 0 and 1 of the knobs that it moves, by name in the table."""
+        return dict(settings.difficulty)
+
+    def with_ranges(self, settings: Any, ranges: Mapping[str, Range]) -> Any:
+        """Settings with other values of some knobs, by name in the table."""
+        return dataclasses.replace(settings, **ranges) if ranges else settings
 
     def num_weights(self, settings: Any) -> int:
         """How many of them, at the end, are weights of families."""

@@ -11,6 +11,7 @@ Rom spline make it a curve. If the curve crosses itself, the polygon is used.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -61,6 +62,9 @@ class Voronoi(GeneratorSettings):
         Knob("radial_variation", 0.0, 1.0),
         Knob("angular_jitter", 0.0, 0.5),
     )
+    difficulty: ClassVar[Mapping[str, tuple[Range, Range]]] = {
+        "radial_variation": ((0.0, 0.2), (0.7, 0.8)),
+    }
 
     num_sites: int = 256
     """Sites of the field, in [6, 4096]."""

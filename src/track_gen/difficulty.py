@@ -1,0 +1,107 @@
+"""Difficulty: one number in [0, 1] per env that moves a set of parameter ranges.
+
+0 is wide and round, 1 is narrow and twisty. The half width goes linearly from the configured one to
+``HALF_WIDTH_FACTOR`` of it, and each family names the ranges of its knobs at both ends
+(``GeneratorSettings.difficulty``). Only bounds in the parameter table change, on the device, so a
+captured graph follows; the envs get them when they are next generated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import warp as wp
+
+from track_gen.checks import as_device_mask, check_array, check_float
+from track_gen.parameters import ParameterTable, Range, blend_bounds_kernel
+
+__all__ = ["HALF_WIDTH_FACTOR", "Difficulty", "difficulty_ranges"]
+
+HALF_WIDTH_FACTOR = 0.5
+"""Half width at difficulty 1 over the configured one."""
+
+
+def _pair(value: Range) -> tuple[float, float]:
+    return value if isinstance(value, tuple) else (float(value), float(value))
+
+
+def difficulty_ranges(
+    half_width: Range, knobs: Mapping[str, tuple[Range, Range]], difficulty: float
+) -> dict[str, tuple[float, float]]:
+    """Ranges of all parameters that a difficulty sets, by name.
+
+    Args:
+        half_width: Configured half width.
+        knobs: Ranges of the family's knobs at difficulty 0 and 1.
+        difficulty: Number in [0, 1].
+    """
+    low, high = _pair(half_width)
+    ends = {"half_width": ((low, high), (HALF_WIDTH_FACTOR * low, HALF_WIDTH_FACTOR * high))}
+    ends.update({name: (_pair(first), _pair(last)) for name, (first, last) in knobs.items()})
+
+    def blend(a: float, b: float) -> float:
+        return min(max((1.0 - difficulty) * a + difficulty * b, min(a, b)), max(a, b))
+
+    return {
+        name: (blend(first[0], last[0]), blend(first[1], last[1]))
+        for name, (first, last) in ends.items()
+    }
+
+
+class Difficulty:
+    """Writes the bounds of a difficulty into a parameter table.
+
+    Args:
+        parameters: Table to write.
+        easy: Ranges at difficulty 0, by name.
+        hard: Ranges at difficulty 1 of the same parameters.
+    """
+
+    def __init__(
+        self,
+        parameters: ParameterTable,
+        easy: Mapping[str, tuple[float, float]],
+        hard: Mapping[str, tuple[float, float]],
+    ) -> None:
+        self._parameters = parameters
+        device = parameters.device
+        columns = np.array([parameters.column(name) for name in easy], dtype=np.int32)
+        ends = np.array([(easy[name], hard[name]) for name in easy], dtype=np.float32)
+        self._columns = wp.array(columns, dtype=wp.int32, device=device)
+        self._ends = wp.array(ends, dtype=wp.float32, device=device)
+
+    def set(self, name: str, value: Any, mask: Any = None) -> None:
+        """Write the bounds of the masked envs; see ``TrackGenerator.set_difficulty``.
+
+        Args:
+            name: Owner in error messages.
+            value: Number in [0, 1], or float32 of shape [E].
+            mask: Envs, bool [E], or None for all.
+        """
+        table = self._parameters
+        amount, amounts, chosen = 0.0, None, None
+        if isinstance(value, (int, float, np.integer, np.floating)):
+            amount = check_float(f"{name}(value)", value, 0.0, 1.0)
+        else:
+            if isinstance(value, np.ndarray) and value.size:
+                for extreme in (value.min(), value.max()):
+                    check_float(f"{name}(value)", float(extreme), 0.0, 1.0)
+                value = value.astype(np.float32)
+            amounts = check_array(
+                f"{name}(value)",
+                value,
+                dtype=wp.float32,
+                shape=(table.num_envs,),
+                device=table.device,
+            )
+        if mask is not None:
+            chosen = as_device_mask(f"{name}(mask)", mask, table.num_envs, table.device)
+        wp.launch(
+            blend_bounds_kernel,
+            dim=table.num_envs,
+            inputs=[amount, amounts, chosen, self._columns, self._ends],
+            outputs=[table.array],
+            device=table.device,
+        )
