@@ -21,9 +21,11 @@ MAX_STEPS = 600
 class RaceLoop:
     """Point cars with a speed and a turn rate; actions are both, in [-1, 1]."""
 
-    def __init__(self, num_envs: int, device: str) -> None:
+    def __init__(self, num_envs: int, device: str, generator="bezier") -> None:
         wp_device = wp.get_device(device)
-        config = TrackGenConfig(num_envs=num_envs, half_width=0.1, device=wp_device)
+        config = TrackGenConfig(
+            num_envs=num_envs, half_width=0.1, generator=generator, device=wp_device
+        )
         self.rng = PerEnvSeededRNG(seeds=0, num_envs=num_envs, device=wp_device)
         self.generator = TrackGenerator(config, self.rng)
         self.track = self.generator.generate()
@@ -93,11 +95,14 @@ class RaceLoop:
         done = crashed | (self.laps[:, 0] >= 2) | (self.steps[:, 0] >= MAX_STEPS)
         reward = self.delta[:, 0] - crashed.float()
 
-        # New seeds for the finished envs only; the others keep their tracks byte for byte.
-        self.rng.advance(done)
-        self.generator.generate(done)
+        self.renew(done)
         self.reset(done)
         return self.observe(), reward, done
+
+    def renew(self, done: torch.Tensor) -> None:
+        """New seeds for the finished envs only; the others keep their tracks byte for byte."""
+        self.rng.advance(done)
+        self.generator.generate(done)
 
 
 def policy(observation: torch.Tensor) -> torch.Tensor:

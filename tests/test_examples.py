@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import warp as wp
 
+import curriculum
 import own_kernel
 import rl_loop
 import whole_step_graph
@@ -37,6 +38,28 @@ def test_the_rl_loop_regenerates_only_finished_envs():
     assert loop.inside[3].item() is False and loop.steps[3].item() == 0
     loop.step(rl_loop.policy(loop.observe()))
     assert loop.inside.all() and (loop.delta.abs() < 0.2).all()
+
+
+def test_the_curriculum_rises_where_agents_succeed():
+    loop = curriculum.CurriculumLoop(24, "cpu")
+    loop.reset()
+    loop.difficulty.fill_(0.3)
+    loop.laps[:8] = 2  # these succeed, the last ones leave the road
+    loop.inside.fill_(True)
+    loop.inside[16:] = False
+    done = loop.inside.new_tensor([k % 2 == 0 for k in range(24)])
+    before = loop.track.half_width.numpy().copy()
+    loop.renew(done)
+    expected = np.full(24, 0.3)
+    expected[0:8:2], expected[16::2] = 0.4, 0.25
+    np.testing.assert_allclose(loop.difficulty.numpy(), expected, atol=1e-6)
+    after = loop.track.half_width.numpy()
+    np.testing.assert_allclose(after[::2], 0.1 - 0.05 * expected[::2], rtol=1e-5)
+    assert (after[1::2] == before[1::2]).all()
+
+    result = curriculum.main(num_envs=24, steps=600, device="cpu")
+    assert result["difficulty"] > 0.08 and result["half width"] < 0.097
+    assert result["valid"] == 1.0
 
 
 def test_own_kernel():
