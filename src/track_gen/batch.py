@@ -404,7 +404,7 @@ class Track:
             raise IndexError(
                 f"Track.env(index) must be in [{-self.num_envs}, {self.num_envs - 1}], got {index}"
             )
-        index %= self.num_envs
+        index = int(index) % self.num_envs
         row = {name: array[index : index + 1].numpy()[0] for name, array in self.arrays().items()}
         count = int(row["count"])
         trimmed = {

@@ -24,7 +24,7 @@ import warp as wp
 
 from track_gen.generators.spec import Command
 
-__all__ = ["Executor", "Pipeline", "recording_here", "usable_cores"]
+__all__ = ["Executor", "Pipeline", "recording_here", "usable_cores", "worker_pool"]
 
 _CHUNKS_PER_THREAD = 4
 """Row ranges per worker thread: enough to balance the load, few enough to launch cheaply."""
@@ -68,7 +68,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_after_fork)
 
 
-def _pool(workers: int) -> ThreadPoolExecutor:
+def worker_pool(workers: int) -> ThreadPoolExecutor:
     """The process's worker threads for this number of workers, started on first use."""
     with _pools_lock:
         if workers not in _pools:
@@ -182,7 +182,9 @@ class Executor:
                     queue.clear()  # an error or Ctrl-C: the others finish their range and stop
                     raise
 
-        futures = [_pool(self._num_threads - 1).submit(work) for _ in range(self._num_threads - 1)]
+        futures = [
+            worker_pool(self._num_threads - 1).submit(work) for _ in range(self._num_threads - 1)
+        ]
         try:
             work()
         finally:

@@ -44,7 +44,7 @@ def test_env_trims_and_copies():
     kept = one.center.copy()
     track.center.fill_(wp.vec3f())
     np.testing.assert_array_equal(one.center, kept)
-    assert track.env(-1).count == track.env(2).count
+    assert track.env(-1).count == track.env(np.int64(2)).count
     for index in (3, -4):
         with pytest.raises(IndexError, match=r"\[-3, 2\]"):
             track.env(index)

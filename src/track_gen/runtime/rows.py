@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import os
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import warp as wp
 
 from track_gen.checks import as_device_mask, check_array, check_int
-from track_gen.executor import recording_here, usable_cores
+from track_gen.executor import recording_here, usable_cores, worker_pool
 
 __all__ = [
     "RowLaunch",
@@ -27,28 +24,6 @@ __all__ = [
 
 _AGENTS_PER_CHUNK = 256
 """Agents that are worth a worker thread: handing a range over costs about 30 microseconds."""
-
-_pools: dict[int, ThreadPoolExecutor] = {}
-_pools_lock = threading.Lock()
-
-
-def _forget_after_fork() -> None:
-    """Worker threads and held locks do not survive a fork; start afresh in the child."""
-    global _pools_lock
-    _pools.clear()
-    _pools_lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_after_fork)
-
-
-def _pool(workers: int) -> ThreadPoolExecutor:
-    """The process's worker threads for this number of workers, started on first use."""
-    with _pools_lock:
-        if workers not in _pools:
-            _pools[workers] = ThreadPoolExecutor(workers, thread_name_prefix="track_gen_runtime")
-        return _pools[workers]
 
 
 class RowLaunch:
@@ -124,7 +99,7 @@ class RowLaunch:
         if not self._chunks or recording_here(self._device):
             self._whole.launch()
             return
-        pool = _pool(len(self._chunks) - 1)
+        pool = worker_pool(len(self._chunks) - 1)
         futures = [pool.submit(_launch(chunk)) for chunk in self._chunks[1:]]
         try:
             self._chunks[0].launch()
