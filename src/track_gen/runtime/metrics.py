@@ -6,20 +6,22 @@ of 2.5 half widths: the curvature that a road of this width has, whatever the sp
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import warp as wp
 
-from track_gen.geometry import cross
-from track_gen.polyline import planar, walk_step
+from track_gen.block import block_lane, block_max, block_min, block_sum_int, block_sync
+from track_gen.geometry import cross, point_segment_distance_squared
+from track_gen.polyline import next_index, planar, previous_index, walk_step
 from track_gen.runtime.racing_line import SpeedProfile
 from track_gen.runtime.rows import RowLaunch, as_mask
 from track_gen.runtime.view import TrackView, is_drivable, track_view, vertex_curvature
 
 __all__ = ["TrackMetrics"]
 
-wp.set_module_options({"enable_backward": False})
+wp.set_module_options({"enable_backward": False, "default_grid_stride": False})
 
 WINDOW = 1.25
 """Half of the arc over which curvature is averaged [half widths]."""
@@ -32,6 +34,96 @@ ENTROPY_BINS = 16
 APPROACH = 1.5
 """Two places approach each other if the arc between them is at least this many chords."""
 
+_CHUNK = 16
+_SHARE = 4096
+_LANES = 64
+
+
+@wp.func
+def _straight_part(a: float, b: float, limit: float) -> float:
+    """Share of an edge whose curvature, ``a`` to ``b`` along it, lies within +-``limit``."""
+    low = wp.min(a, b)
+    high = wp.max(a, b)
+    if high - low < 1.0e-6 * limit:
+        return wp.where(wp.abs(low) < limit, 1.0, 0.0)
+    return wp.max(wp.min(high, limit) - wp.max(low, -limit), 0.0) / (high - low)
+
+
+@wp.func
+def _bend(value: float, limit: float) -> int:
+    """0 for a straight place, 1 for a left bend, -1 for a right one."""
+    if wp.abs(value) < limit:
+        return 0
+    if value > 0.0:
+        return 1
+    return -1
+
+
+@wp.func
+def _count_bins(env: int, a: float, b: float, histogram: wp.array2d[wp.int32]):
+    """Spread one edge, curvature ``a`` to ``b`` in bins, over the bins that it passes."""
+    low = wp.clamp(wp.min(a, b), 0.0, wp.static(ENTROPY_BINS - 1.0e-3))
+    high = wp.clamp(wp.max(a, b), 0.0, wp.static(ENTROPY_BINS - 1.0e-3))
+    first = int(low)
+    last = int(high)
+    if first == last:
+        wp.atomic_add(histogram, env, first, wp.static(_SHARE))
+    else:
+        scale = wp.static(float(_SHARE)) / (high - low)
+        for k in range(first, last + 1):
+            inside = wp.min(high, float(k + 1)) - wp.max(low, float(k))
+            wp.atomic_add(histogram, env, k, int(wp.round(scale * inside)))
+
+
+@wp.func
+def _closest_approach(
+    view: TrackView, env: int, lane: int, n: int, h: float, longest_edge: float
+) -> float:
+    """Least distance of two stretches that lead away from each other and come back.
+
+    What is skipped is farther than what was found, so the result does not depend on the order.
+    """
+    closest = float(wp.inf)
+    opposite = n // 2
+    for i in range(lane, n, wp.block_dim()):
+        j = i + opposite
+        if j >= n:
+            j -= n
+        distance = wp.length(planar(view.center[env, j]) - planar(view.center[env, i]))
+        if float(opposite) * h >= wp.static(APPROACH) * distance:
+            closest = wp.min(closest, distance)
+    closest = block_min(wp.min(closest, 1.0e30))
+    for i in range(lane, n, wp.block_dim()):
+        here = planar(view.center[env, i])
+        s = int(2)
+        while s <= opposite:
+            j = i + s
+            if j >= n:
+                j -= n
+            there = planar(view.center[env, j])
+            distance = wp.length(there - here)
+            # Arc and distance change by at most an edge per index each.
+            lack = wp.static(APPROACH) * distance - float(s) * h
+            step = int(1)
+            if lack > 0.0:
+                step = int(lack / (h + wp.static(APPROACH) * longest_edge))
+            elif distance < closest + longest_edge:
+                # The edge that ends here: all of it, or from where the arc is long enough.
+                last = planar(view.center[env, previous_index(j, n)])
+                gap = wp.length(last - here)
+                lacked = wp.static(APPROACH) * gap - float(s - 1) * h
+                if lacked > 0.0:
+                    t = lacked / (lacked - lack)
+                    closest = wp.min(closest, gap + t * (distance - gap))
+                    closest = wp.min(closest, distance)
+                else:
+                    near = point_segment_distance_squared(here, last, there - last)
+                    closest = wp.min(closest, wp.sqrt(near))
+            if distance > closest + longest_edge:
+                step = wp.max(step, walk_step(distance, closest + longest_edge, longest_edge))
+            s += wp.max(step, 1)
+    return block_min(closest)
+
 
 @wp.kernel
 def metrics_kernel(
@@ -41,6 +133,8 @@ def metrics_kernel(
     mask_in: wp.array[wp.bool],
     # Scratch:
     smooth: wp.array2d[wp.float32],
+    partial: wp.array2d[wp.float32],
+    histogram: wp.array2d[wp.int32],
     # Out:
     length_out: wp.array[wp.float32],
     area_out: wp.array[wp.float32],
@@ -55,40 +149,61 @@ def metrics_kernel(
     longest_straight_out: wp.array[wp.float32],
     min_clearance_out: wp.array[wp.float32],
 ):
-    """Measure each masked env. Launch dim (rows,)."""
-    env = first_env + wp.tid()
+    """Measure each masked env. Launch dim (rows, lanes).
+
+    Sums go over fixed chunks, so the results do not depend on the number of lanes.
+    """
+    row, thread = wp.tid()
+    lane = block_lane(thread)
+    env = first_env + row
     if not mask_in[env]:
         return
     if not is_drivable(view, env):
-        length_out[env] = wp.nan
-        area_out[env] = wp.nan
-        compactness_out[env] = wp.nan
-        max_curvature_out[env] = wp.nan
-        min_radius_out[env] = wp.nan
-        mean_abs_curvature_out[env] = wp.nan
-        curvature_entropy_out[env] = wp.nan
-        turns_left_out[env] = wp.nan
-        turns_right_out[env] = wp.nan
-        straight_fraction_out[env] = wp.nan
-        longest_straight_out[env] = wp.nan
-        min_clearance_out[env] = wp.nan
+        if lane == 0:
+            length_out[env] = wp.nan
+            area_out[env] = wp.nan
+            compactness_out[env] = wp.nan
+            max_curvature_out[env] = wp.nan
+            min_radius_out[env] = wp.nan
+            mean_abs_curvature_out[env] = wp.nan
+            curvature_entropy_out[env] = wp.nan
+            turns_left_out[env] = wp.nan
+            turns_right_out[env] = wp.nan
+            straight_fraction_out[env] = wp.nan
+            longest_straight_out[env] = wp.nan
+            min_clearance_out[env] = wp.nan
         return
     n = view.count[env]
     half_width = view.half_width[env]
     origin = planar(view.center[env, 0])
+    chunks = (n + wp.static(_CHUNK - 1)) // wp.static(_CHUNK)
+    second = partial.shape[1] // 2
 
     # Plan-view perimeter, area, longest edge.
+    longest_edge = float(0.0)
+    for chunk in range(lane, chunks, wp.block_dim()):
+        some_length = float(0.0)
+        some_area = float(0.0)
+        for i in range(
+            chunk * wp.static(_CHUNK), wp.min(chunk * wp.static(_CHUNK) + wp.static(_CHUNK), n)
+        ):
+            here = planar(view.center[env, i]) - origin
+            there = planar(view.center[env, next_index(i, n)]) - origin
+            edge = wp.length(there - here)
+            longest_edge = wp.max(longest_edge, edge)
+            some_length += edge
+            some_area += 0.5 * cross(here, there)
+        partial[env, chunk] = some_length
+        partial[env, second + chunk] = some_area
+    for k in range(lane, wp.static(ENTROPY_BINS), wp.block_dim()):
+        histogram[env, k] = 0
+    longest_edge = block_max(longest_edge)
+    block_sync()
     perimeter = float(0.0)
     area = float(0.0)
-    longest_edge = float(0.0)
-    before = planar(view.center[env, n - 1]) - origin
-    for i in range(n):
-        here = planar(view.center[env, i]) - origin
-        edge = wp.length(here - before)
-        perimeter += edge
-        longest_edge = wp.max(longest_edge, edge)
-        area += 0.5 * cross(before, here)
-        before = here
+    for chunk in range(chunks):
+        perimeter += partial[env, chunk]
+        area += partial[env, second + chunk]
     area = wp.abs(area)
     h = perimeter / float(n)
 
@@ -96,105 +211,119 @@ def metrics_kernel(
     reach = wp.static(WINDOW) * half_width / h - 0.5
     whole = wp.clamp(int(wp.floor(reach)), 0, (n - 1) // 2 - 1)
     part = wp.clamp(reach - float(whole), 0.0, 1.0)
-    arc = h * (2.0 * (float(whole) + part) + 1.0)
+    width = 1.0 / (2.0 * (float(whole) + part) + 1.0)
     largest = float(0.0)
-    total = float(0.0)
-    straight = int(0)
-    first_curved = int(-1)
-    for i in range(n):
-        turning = float(0.0)
-        for k in range(-whole - 1, whole + 2):
-            j = i + k
-            if j < 0:
-                j += n
-            if j >= n:
-                j -= n
-            weight = float(1.0)
-            if k == -whole - 1 or k == whole + 1:
-                weight = part
-            turning += weight * vertex_curvature(view, env, j) * h
-        value = turning / arc
+    for i in range(lane, n, wp.block_dim()):
+        before = i - whole - 1
+        if before < 0:
+            before += n
+        after = i + whole + 1
+        if after >= n:
+            after -= n
+        turning = part * (vertex_curvature(view, env, before) + vertex_curvature(view, env, after))
+        j = before
+        for _ in range(2 * whole + 1):
+            j = next_index(j, n)
+            turning += vertex_curvature(view, env, j)
+        value = turning * width
         smooth[env, i] = value
-        size = wp.abs(value)
-        largest = wp.max(largest, size)
-        total += size * h
-        if size * half_width < wp.static(STRAIGHT):
-            straight += 1
-        elif first_curved < 0:
-            first_curved = i
+        largest = wp.max(largest, wp.abs(value))
+    largest = block_max(largest)
+    block_sync()
 
-    entropy = float(0.0)
-    for b in range(wp.static(ENTROPY_BINS)):
-        inside = int(0)
-        for i in range(n):
-            scaled = (smooth[env, i] * half_width + 1.0) * wp.static(0.5 * ENTROPY_BINS)
-            bin = wp.clamp(int(wp.floor(scaled)), 0, wp.static(ENTROPY_BINS - 1))
-            if bin == b:
-                inside += 1
-        if inside > 0:
-            share = float(inside) / float(n)
-            entropy -= share * wp.log2(share)
-
-    # Stretches, from the first place that is not straight once round the loop.
+    limit = wp.static(STRAIGHT) / half_width
+    longest = float(0.0)
     left = int(0)
     right = int(0)
-    longest = int(0)
-    run = int(0)
-    turned = float(0.0)
-    sign = float(0.0)
-    if first_curved < 0:
-        longest = n
-    else:
-        for step in range(n + 1):
-            i = first_curved + step
-            if i >= n:
-                i -= n
-            value = smooth[env, i]
-            now = float(0.0)
-            if wp.abs(value) * half_width >= wp.static(STRAIGHT):
-                now = wp.sign(value)
-            if now == 0.0:
-                run += 1
-                longest = wp.max(longest, run)
-            else:
-                run = 0
-            if now != sign or step == n:
-                if turned >= wp.static(TURN):
-                    left += 1
-                if turned <= wp.static(-TURN):
-                    right += 1
-                turned = 0.0
-                sign = now
-            turned += value * h
+    changes = int(0)
+    for chunk in range(lane, chunks, wp.block_dim()):
+        some_total = float(0.0)
+        some_straight = float(0.0)
+        for i in range(
+            chunk * wp.static(_CHUNK), wp.min(chunk * wp.static(_CHUNK) + wp.static(_CHUNK), n)
+        ):
+            a = smooth[env, i]
+            b = smooth[env, next_index(i, n)]
+            some_total += wp.abs(a)
+            straight = _straight_part(a, b, limit)
+            some_straight += straight
+            bins = wp.static(0.5 * ENTROPY_BINS)
+            _count_bins(
+                env, (a * half_width + 1.0) * bins, (b * half_width + 1.0) * bins, histogram
+            )
 
-    # Least distance of two stretches that lead away from each other and come back.
-    closest = float(wp.inf)
-    for i in range(n):
-        here = planar(view.center[env, i])
-        s = int(2)
-        while s <= n // 2:
-            j = i + s
-            if j >= n:
-                j -= n
-            distance = wp.length(planar(view.center[env, j]) - here)
-            if float(s) * h >= wp.static(APPROACH) * distance:
-                closest = wp.min(closest, distance)
-            if distance > closest:
-                s += walk_step(distance, closest, longest_edge)
-            else:
-                s += 1
+            # A stretch belongs to its first point, or to the edge that only crosses straight.
+            behind = smooth[env, previous_index(i, n)]
+            now = _bend(a, limit)
+            if now != 0:
+                longest = wp.max(longest, straight)
+            if _bend(behind, limit) != now:
+                changes += 1
+                run = float(0.0)
+                if now == 0:
+                    run = _straight_part(behind, a, limit)
+                turned = float(0.0)
+                j = i
+                value = a
+                same = bool(True)
+                while same:
+                    turned += value * h
+                    j = next_index(j, n)
+                    following = smooth[env, j]
+                    if now == 0:
+                        run += _straight_part(value, following, limit)
+                    value = following
+                    same = _bend(value, limit) == now
+                if now == 0:
+                    longest = wp.max(longest, run)
+                elif turned >= wp.static(TURN):
+                    left += 1
+                elif turned <= wp.static(-TURN):
+                    right += 1
+        partial[env, chunk] = some_total
+        partial[env, second + chunk] = some_straight
+    longest = block_max(longest)
+    left = block_sum_int(left)
+    right = block_sum_int(right)
+    changes = block_sum_int(changes)
+    closest = _closest_approach(view, env, lane, n, h, longest_edge)
+    block_sync()
+    if lane != 0:
+        return
+
+    total = float(0.0)
+    straight = float(0.0)
+    for chunk in range(chunks):
+        total += partial[env, chunk]
+        straight += partial[env, second + chunk]
+    if changes == 0:  # one stretch without an end
+        only = _bend(smooth[env, 0], limit)
+        if only == 0:
+            longest = float(n)
+        elif only > 0:
+            left = 1
+        else:
+            right = 1
+    points = int(0)
+    for k in range(wp.static(ENTROPY_BINS)):
+        points += histogram[env, k]
+    entropy = float(0.0)
+    for k in range(wp.static(ENTROPY_BINS)):
+        if histogram[env, k] > 0:
+            share = float(histogram[env, k]) / float(points)
+            entropy -= share * wp.log2(share)
 
     length_out[env] = view.length[env]
     area_out[env] = area
     compactness_out[env] = wp.static(4.0 * np.pi) * area / (perimeter * perimeter)
     max_curvature_out[env] = largest
     min_radius_out[env] = 1.0 / largest
-    mean_abs_curvature_out[env] = total / perimeter
+    mean_abs_curvature_out[env] = total / float(n)
     curvature_entropy_out[env] = entropy
     turns_left_out[env] = float(left)
     turns_right_out[env] = float(right)
-    straight_fraction_out[env] = float(straight) / float(n)
-    longest_straight_out[env] = float(longest) * h
+    straight_fraction_out[env] = straight / float(n)
+    longest_straight_out[env] = longest * h
     min_clearance_out[env] = closest - 2.0 * half_width
 
 
@@ -244,7 +373,8 @@ class TrackMetrics:
     """Least free space between two stretches of road that come back to each other (the arc between
     them is at least 1.5 times their distance): distance minus the width [length], float32 [E]."""
     ideal_lap_time: wp.array
-    """Flying lap along the centerline within the limits [time], float32 [E]; see SpeedProfile."""
+    """Flying lap along the centerline within the limits [time], float32 [E]: that of SpeedProfile,
+    with the curvature of this module."""
 
     def __init__(
         self,
@@ -262,8 +392,12 @@ class TrackMetrics:
         self.num_envs = E
         self.names = tuple(name for name in TrackMetrics.__annotations__)
         """Names of the metrics."""
+        smooth = wp.empty((E, N), dtype=wp.float32, device=device)
+        names = ("center", "outer", "inner", "tangent", "normal", "arclen", "length", "half_width")
+        names += ("count", "winding", "valid")
+        line = SimpleNamespace(curvature=smooth, **{name: getattr(track, name) for name in names})
         self._profile = SpeedProfile(
-            track,
+            line,
             lateral=lateral,
             acceleration=acceleration,
             braking=braking,
@@ -275,18 +409,22 @@ class TrackMetrics:
             setattr(self, name, wp.full(E, np.nan, dtype=wp.float32, device=device))
         self.every_env = self._profile.every_env
         """A mask of all envs, bool [E]."""
+        lanes = _LANES if device.is_cuda else 1
         self._launch = RowLaunch(
             metrics_kernel,
             E,
-            (),
+            (lanes,),
             inputs=[
                 track_view(track),
                 self.every_env,
-                wp.empty((E, N), dtype=wp.float32, device=device),
+                smooth,
+                wp.empty((E, 2 * (-(-N // _CHUNK))), dtype=wp.float32, device=device),
+                wp.empty((E, ENTROPY_BINS), dtype=wp.int32, device=device),
             ],
             outputs=[getattr(self, name) for name in self.names[:-1]],
             device=device,
             num_threads=num_threads,
+            block_dim=lanes,
             rows_per_chunk=64,
         )
 
