@@ -1,6 +1,6 @@
 """What metrics, mixtures and difficulty cost next to generating the tracks.
 
-    python benchmarks/curriculum.py --json out/curriculum.json
+    python benchmarks/metrics.py --json out/metrics.json
 
 Times are per track, best of several calls, on one thread on the CPU; ``share`` is relative to
 generating the same batch.
