@@ -21,7 +21,7 @@ FAMILIES = (
 ROWS = (
     ("kernel_cache", "checks", "status"),
     ("block", "rng", "geometry"),
-    ("polyline", "parameters", "elevation", "gate_rules", "files"),
+    ("polyline", "parameters", "elevation", "gate_rules", "files", "published"),
     ("flight_line",),
     ("batch", "difficulty", "gate_batch", "gate_pushes", "report"),
     ("generators.spec",),
@@ -44,12 +44,13 @@ ROWS = (
     ),
     ("config", "gate_config"),
     ("executor", "height_field", "course_line"),
+    ("batch_generator",),
     ("track_generator", "gate_generator"),
     ("",),  # the package itself: public names only
     ("runtime.*", "envs.*"),
-    ("export.*", "viz", "cli"),
+    ("viz", "cli"),
 )
-EDGES = ("viz", "cli", "export")
+EDGES = ("viz", "cli")
 
 
 def row_of(module: str) -> int | None:

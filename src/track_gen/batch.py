@@ -13,6 +13,7 @@ import warp as wp
 
 from track_gen.checks import check_device, check_int
 from track_gen.files import check_suffix, description, read_npz, write_csv, write_npz
+from track_gen.published import PublishedArrays
 from track_gen.status import TrackStatus
 
 __all__ = ["UNITS", "EnvTrack", "Track", "overlay_rows", "row_slice"]
@@ -153,7 +154,7 @@ class EnvTrack:
 
 
 @dataclass
-class Track:
+class Track(PublishedArrays):
     """A batch of closed tracks, one per env: E rows, ``N_max`` slots.
 
     Index ``i`` is the same place on all lines. Slots past ``count[env]`` are NaN in every
@@ -260,31 +261,9 @@ class Track:
         )
 
     @property
-    def num_envs(self) -> int:
-        """Rows E."""
-        return self.center.shape[0]
-
-    @property
     def N_max(self) -> int:
         """Slots per row."""
         return self.center.shape[1]
-
-    @property
-    def device(self) -> wp.Device:
-        """Device of all arrays."""
-        return self.center.device
-
-    def arrays(self) -> dict[str, wp.array]:
-        """All arrays by field name, not copied."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
-    def clone(self) -> Track:
-        """An independent copy that survives the next ``generate()``."""
-        return Track(**{name: wp.clone(array) for name, array in self.arrays().items()})
-
-    def numpy(self) -> dict[str, np.ndarray]:
-        """All arrays as NumPy copies by field name (an explicit synchronisation)."""
-        return {name: array.numpy().copy() for name, array in self.arrays().items()}
 
     def save(self, path: str | Path) -> Path:
         """Write all arrays as compressed npz (an explicit synchronisation).
@@ -372,25 +351,6 @@ class Track:
         write_csv(path, center, *widths)
         return path
 
-    def jax(self) -> dict[str, Any]:
-        """All arrays as JAX arrays by field name, sharing memory; they follow ``generate()``.
-
-        JAX takes its arrays for constant: use them before the next ``generate()``, or those of a
-        :meth:`clone`. A view keeps its memory alive, here and in :meth:`torch`.
-
-        Raises:
-            ImportError: If JAX is not installed.
-        """
-        return {name: wp.to_jax(array) for name, array in self.arrays().items()}
-
-    def torch(self) -> dict[str, Any]:
-        """All arrays as torch tensors by field name, sharing memory; they follow ``generate()``.
-
-        Raises:
-            ImportError: If torch is not installed.
-        """
-        return {name: wp.to_torch(array) for name, array in self.arrays().items()}
-
     def env(self, index: int) -> EnvTrack:
         """One env as NumPy copies without padding (an explicit synchronisation).
 
@@ -400,12 +360,7 @@ class Track:
         Raises:
             IndexError: If there is no such row.
         """
-        if not -self.num_envs <= index < self.num_envs:
-            raise IndexError(
-                f"Track.env(index) must be in [{-self.num_envs}, {self.num_envs - 1}], got {index}"
-            )
-        index = int(index) % self.num_envs
-        row = {name: array[index : index + 1].numpy()[0] for name, array in self.arrays().items()}
+        row = self._env_row(index)
         count = int(row["count"])
         trimmed = {
             name: row[name][:count].copy()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import warp as wp
 
 from track_gen.checks import check_device, check_int
+from track_gen.published import PublishedArrays
 from track_gen.status import GateStatus
 
 __all__ = ["EnvGates", "GateSequence"]
@@ -46,7 +46,7 @@ class EnvGates:
 
 
 @dataclass
-class GateSequence:
+class GateSequence(PublishedArrays):
     """A batch of gate courses, one per env: E rows, ``max_gates`` slots, in flying order.
 
     A gate is a rectangular opening with a pose. Slots past ``count[env]`` are NaN in every
@@ -124,39 +124,9 @@ class GateSequence:
         )
 
     @property
-    def num_envs(self) -> int:
-        """Rows E."""
-        return self.position.shape[0]
-
-    @property
     def max_gates(self) -> int:
         """Slots per row."""
         return self.position.shape[1]
-
-    @property
-    def device(self) -> wp.Device:
-        """Device of all arrays."""
-        return self.position.device
-
-    def arrays(self) -> dict[str, wp.array]:
-        """All arrays by field name, not copied."""
-        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
-    def clone(self) -> GateSequence:
-        """An independent copy that survives the next ``generate()``."""
-        return GateSequence(**{name: wp.clone(array) for name, array in self.arrays().items()})
-
-    def numpy(self) -> dict[str, np.ndarray]:
-        """All arrays as NumPy copies by field name (an explicit synchronisation)."""
-        return {name: array.numpy().copy() for name, array in self.arrays().items()}
-
-    def torch(self) -> dict[str, Any]:
-        """All arrays as torch tensors by field name, sharing memory; they follow ``generate()``.
-
-        Raises:
-            ImportError: If torch is not installed.
-        """
-        return {name: wp.to_torch(array) for name, array in self.arrays().items()}
 
     def env(self, index: int) -> EnvGates:
         """One env as NumPy copies without padding (an explicit synchronisation).
@@ -167,13 +137,7 @@ class GateSequence:
         Raises:
             IndexError: If there is no such row.
         """
-        if not -self.num_envs <= index < self.num_envs:
-            raise IndexError(
-                f"GateSequence.env(index) must be in [{-self.num_envs}, {self.num_envs - 1}], "
-                f"got {index}"
-            )
-        index %= self.num_envs
-        row = {name: array[index : index + 1].numpy()[0] for name, array in self.arrays().items()}
+        row = self._env_row(index)
         count = int(row["count"])
         per_gate = (
             "position",

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import warp as wp
 
 from track_gen.batch import overlay_rows, row_slice
-from track_gen.checks import as_device_mask, check_bool, check_device
+from track_gen.batch_generator import BatchGenerator
 from track_gen.elevation import make_profile
-from track_gen.executor import Executor, Pipeline, recording_here, usable_cores
+from track_gen.executor import Executor, Pipeline, usable_cores
 from track_gen.gate_batch import GateSequence
 from track_gen.gate_config import GateGenConfig
 from track_gen.generators.spec import AnchorJob
 from track_gen.parameters import ParameterTable, draw_knobs
-from track_gen.report import GenerationReport
 from track_gen.rng import PerEnvSeededRNG
 from track_gen.stages.gate_heights import GateHeightScratch, place_gates
 from track_gen.stages.gate_layout import (
@@ -259,7 +256,7 @@ class _PipelineBuilder:
         return launches
 
 
-class GateGenerator:
+class GateGenerator(BatchGenerator):
     """Makes a batch of gate courses per call, always into the same arrays.
 
     The contract is that of :class:`TrackGenerator`: all buffers are allocated here and keep their
@@ -277,35 +274,21 @@ class GateGenerator:
         TypeError: If an argument has the wrong type.
     """
 
+    _flags = GateStatus
+
     def __init__(
         self, config: GateGenConfig, rng: PerEnvSeededRNG, *, capture: bool | None = None
     ) -> None:
         if not isinstance(config, GateGenConfig):
             raise TypeError(f"GateGenerator needs a GateGenConfig, got {type(config).__name__}")
-        if not isinstance(rng, PerEnvSeededRNG):
-            raise TypeError(f"GateGenerator needs a PerEnvSeededRNG, got {type(rng).__name__}")
-        device = check_device("GateGenConfig.device", config.device)
-        if rng.num_envs != config.num_envs:
-            raise ValueError(
-                f"GateGenConfig.num_envs is {config.num_envs} "
-                f"but PerEnvSeededRNG.num_envs is {rng.num_envs}"
-            )
-        if rng.device != device:
-            raise ValueError(
-                f"GateGenConfig.device is {device} but PerEnvSeededRNG.device is {rng.device}"
-            )
-        if capture is not None:
-            check_bool("GateGenerator(capture)", capture)
-        self.config = config
-        self.rng = rng
-        self.device = device
-        self._captures = device.is_cuda if capture is None else capture
+        super().__init__(config, GateGenConfig, rng, capture)
+        device = self.device
 
         E, G = config.num_envs, config.max_gates
         self.parameters = ParameterTable(
             config.knobs(), config.knob_values(), E, device, owner="generator.parameters"
         )
-        self.gates = GateSequence.allocate(E, G, device)
+        self.gates = self._published = GateSequence.allocate(E, G, device)
         family, order_scratch, layout_scratch, height_scratch = overlay_rows(
             [
                 config.anchors.allocate(config.settings, G, 1, device),
@@ -356,11 +339,6 @@ class GateGenerator:
         self._executor = Executor(builder, E, device, threads)
 
     @property
-    def graph(self) -> wp.Graph | None:
-        """The captured graph; None before the first call, and where nothing is captured."""
-        return self._executor.graph
-
-    @property
     def sweeps(self) -> wp.array:
         """Relaxation sweeps of the last stage of the last attempt, int32 [E]."""
         return self._buffers.sweeps
@@ -369,22 +347,6 @@ class GateGenerator:
     def solved(self) -> wp.array:
         """1 + the stage that found the layout in the last attempt, 0 if none did, int32 [E]."""
         return self._buffers.solved
-
-    def warmup(self) -> None:
-        """Do all loading now: compile and load the kernels, and capture where that is due.
-
-        Raises:
-            RuntimeError: If a capture is open on the device.
-        """
-        if recording_here(self.device):
-            raise RuntimeError("GateGenerator.warmup() cannot run while a capture is open")
-        if not self._executor.ready:
-            self.rng.warmup()
-            self._executor.prepare()
-        if self._captures and self._executor.graph is None:
-            self._buffers.active.zero_()
-            self._executor.launch_all()
-            self._executor.capture()
 
     def generate(self, mask: Any = None) -> GateSequence:
         """Generate courses for all envs, or for the masked ones.
@@ -402,62 +364,5 @@ class GateGenerator:
             TypeError: If the mask has the wrong type.
             RuntimeError: In a caller's open capture: before :meth:`warmup`, or with a NumPy mask.
         """
-        E, b = self.config.num_envs, self._buffers
-        recording = recording_here(self.device)
-        if isinstance(mask, (int, np.integer)) and not isinstance(mask, (bool, np.bool_)):
-            if mask != E:
-                raise ValueError(
-                    f"GateGenerator is fixed-batch: it was made for num_envs={E}, got {mask}; "
-                    "construct a new GateGenerator for another batch size"
-                )
-            mask = None
-        if recording:
-            if not self._executor.ready:
-                raise RuntimeError("call GateGenerator.warmup() before a capture is opened")
-            if isinstance(mask, np.ndarray):
-                raise RuntimeError("a NumPy mask cannot be captured: pass a mask on the device")
-        chosen = (
-            None
-            if mask is None
-            else as_device_mask("GateGenerator.generate(mask)", mask, E, self.device)
-        )
-        if not recording:
-            self.warmup()
-        wp.copy(b.seeds, self.rng.seeds_warp)
-        wp.copy(b.episode, self.rng.episode_warp)
-        if chosen is None:
-            b.active.fill_(True)
-        else:
-            wp.copy(b.active, chosen)
-        if recording:
-            self._executor.launch_all()
-        elif self._captures:
-            self._executor.replay()
-        else:
-            self._executor.run()
+        self._run(mask)
         return self.gates
-
-    def report(self, envs: Sequence[int] | None = None) -> GenerationReport:
-        """Yield, attempts and reasons of the last batch (an explicit synchronisation).
-
-        Args:
-            envs: Rows to count; None is all.
-        """
-        rows = slice(None) if envs is None else np.asarray(envs, dtype=np.int64)
-        status = self.gates.status.numpy()[rows]
-        attempts = self.gates.attempts.numpy()[rows]
-        return GenerationReport.count(status, attempts, GateStatus)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Seeds, episodes and parameter table as NumPy copies: all that the courses depend on."""
-        return {"rng": self.rng.state_dict(), "parameters": self.parameters.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned: the next ``generate()`` repeats bit for bit.
-
-        Raises:
-            KeyError: If an entry is missing.
-            ValueError: If it belongs to another batch size or family.
-        """
-        self.rng.load_state_dict(state["rng"])
-        self.parameters.load_state_dict(state["parameters"])

@@ -5,18 +5,17 @@ from __future__ import annotations
 import dataclasses
 import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import warp as wp
 
 from track_gen.batch import Track, overlay_rows, row_slice
-from track_gen.checks import as_device_mask, check_bool, check_device
+from track_gen.batch_generator import BatchGenerator
 from track_gen.config import TrackGenConfig
 from track_gen.difficulty import Difficulty
-from track_gen.executor import Executor, Pipeline, recording_here, usable_cores
+from track_gen.executor import Executor, Pipeline, usable_cores
 from track_gen.generators.spec import (
     FIRST_KNOB,
     Command,
@@ -234,7 +233,7 @@ class _PipelineBuilder:
         return Pipeline(start=[start], attempts=attempts, pending=b.pending)
 
 
-class TrackGenerator:
+class TrackGenerator(BatchGenerator):
     """Makes a batch of tracks per call, always into the same arrays.
 
     All buffers are allocated here and keep their addresses. On CUDA the first call captures the
@@ -255,28 +254,16 @@ class TrackGenerator:
         UserWarning: If ``config.N_max`` is too small for the family's longest tracks.
     """
 
+    _flags = TrackStatus
+
     def __init__(
         self, config: TrackGenConfig, rng: PerEnvSeededRNG, *, capture: bool | None = None
     ) -> None:
         if not isinstance(config, TrackGenConfig):
             raise TypeError(f"TrackGenerator needs a TrackGenConfig, got {type(config).__name__}")
-        if not isinstance(rng, PerEnvSeededRNG):
-            raise TypeError(f"TrackGenerator needs a PerEnvSeededRNG, got {type(rng).__name__}")
-        device = check_device("TrackGenConfig.device", config.device)
-        if rng.num_envs != config.num_envs:
-            raise ValueError(
-                f"TrackGenConfig.num_envs is {config.num_envs} "
-                f"but PerEnvSeededRNG.num_envs is {rng.num_envs}"
-            )
-        if rng.device != device:
-            raise ValueError(
-                f"TrackGenConfig.device is {device} but PerEnvSeededRNG.device is {rng.device}"
-            )
         spec = config.spec
-        if capture is not None:
-            check_bool("TrackGenerator(capture)", capture)
-            if capture and not spec.capturable:
-                raise ValueError(f"generator {spec.name!r} cannot be captured")
+        super().__init__(config, TrackGenConfig, rng, capture, spec.name, spec.capturable)
+        device = self.device
         sufficient = config.sufficient_n_max()
         if sufficient > config.N_max:
             warnings.warn(
@@ -285,12 +272,8 @@ class TrackGenerator:
                 f"N_max={sufficient} suffices for 99.9 % of them.",
                 stacklevel=2,
             )
-        self.config = config
-        self.rng = rng
-        self.device = device
         self._spec = spec
         self._settings = config.settings
-        self._captures = spec.capturable and (device.is_cuda if capture is None else capture)
 
         E, N = config.num_envs, config.N_max
         curve_size = spec.curve_size(self._settings)
@@ -303,7 +286,7 @@ class TrackGenerator:
             columns=[(0, -1), (1, -1), *spec.knob_columns(self._settings)],
         )
         self._difficulty: Difficulty | None = None
-        self.track = Track.allocate(E, N, device)
+        self.track = self._published = Track.allocate(E, N, device)
 
         relax_config = config.relax_config()
         elevation_config = config.elevation_config()
@@ -367,11 +350,6 @@ class TrackGenerator:
         self._executor = Executor(builder, E, device, threads)
 
     @property
-    def graph(self) -> wp.Graph | None:
-        """The captured graph; None before the first call, and where nothing is captured."""
-        return self._executor.graph
-
-    @property
     def families(self) -> tuple[str, ...]:
         """Names of the families by the index in ``track.family``; more than one in a mixture."""
         return self._spec.family_names(self._settings)
@@ -399,22 +377,6 @@ class TrackGenerator:
         """Relaxation sweeps of the last attempt, int32 [E]."""
         return self._buffers.sweeps
 
-    def warmup(self) -> None:
-        """Do all loading now: compile and load the kernels, and capture where that is due.
-
-        Raises:
-            RuntimeError: If a capture is open on the device.
-        """
-        if recording_here(self.device):
-            raise RuntimeError("TrackGenerator.warmup() cannot run while a capture is open")
-        if not self._executor.ready:
-            self.rng.warmup()
-            self._executor.prepare()
-        if self._captures and self._executor.graph is None:
-            self._buffers.active.zero_()
-            self._executor.launch_all()
-            self._executor.capture()
-
     def generate(self, mask: Any = None) -> Track:
         """Generate tracks for all envs, or for the masked ones.
 
@@ -432,42 +394,8 @@ class TrackGenerator:
             RuntimeError: In a caller's open capture: before :meth:`warmup`, with a NumPy mask, or
                 for a family that cannot be captured.
         """
-        E, b = self.config.num_envs, self._buffers
-        recording = recording_here(self.device)
-        if isinstance(mask, (int, np.integer)) and not isinstance(mask, (bool, np.bool_)):
-            if mask != E:
-                raise ValueError(
-                    f"TrackGenerator is fixed-batch: it was made for num_envs={E}, got {mask}; "
-                    "construct a new TrackGenerator for another batch size"
-                )
-            mask = None
-        if recording:
-            if not self._spec.capturable:
-                raise RuntimeError(f"generator {self._spec.name!r} cannot run in an open capture")
-            if not self._executor.ready:
-                raise RuntimeError("call TrackGenerator.warmup() before a capture is opened")
-            if isinstance(mask, np.ndarray):
-                raise RuntimeError("a NumPy mask cannot be captured: pass a mask on the device")
-        chosen = (
-            None
-            if mask is None
-            else as_device_mask("TrackGenerator.generate(mask)", mask, E, self.device)
-        )
-        if not recording:
-            self.warmup()
-        wp.copy(b.seeds, self.rng.seeds_warp)
-        wp.copy(b.episode, self.rng.episode_warp)
-        if chosen is None:
-            b.active.fill_(True)
-        else:
-            wp.copy(b.active, chosen)
         self._progress.restart()
-        if recording:
-            self._executor.launch_all()
-        elif self._captures:
-            self._executor.replay()
-        else:
-            self._executor.run()
+        self._run(mask)
         return self.track
 
     def set_difficulty(self, value: Any, mask: Any = None) -> None:
@@ -509,28 +437,3 @@ class TrackGenerator:
                 self.config.difficulty_ranges(1.0),
             )
         self._difficulty.set("TrackGenerator.set_difficulty", value, mask)
-
-    def report(self, envs: Sequence[int] | None = None) -> GenerationReport:
-        """Yield, attempts and reasons of the last batch (an explicit synchronisation).
-
-        Args:
-            envs: Rows to count; None is all.
-        """
-        rows = slice(None) if envs is None else np.asarray(envs, dtype=np.int64)
-        status = self.track.status.numpy()[rows]
-        attempts = self.track.attempts.numpy()[rows]
-        return GenerationReport.count(status, attempts, TrackStatus)
-
-    def state_dict(self) -> dict[str, Any]:
-        """Seeds, episodes and parameter table as NumPy copies: all that the tracks depend on."""
-        return {"rng": self.rng.state_dict(), "parameters": self.parameters.state_dict()}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Restore what :meth:`state_dict` returned: the next ``generate()`` repeats bit for bit.
-
-        Raises:
-            KeyError: If an entry is missing.
-            ValueError: If it belongs to another batch size or family.
-        """
-        self.rng.load_state_dict(state["rng"])
-        self.parameters.load_state_dict(state["parameters"])

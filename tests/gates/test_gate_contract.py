@@ -281,7 +281,7 @@ def test_views_and_env():
     generator = make_gates(4)
     gates = generator.generate()
     assert set(gates.torch()) == set(gates.numpy()) == set(gates.arrays())
-    one = gates.env(-1)
+    one = gates.env(np.int64(-1))
     assert one.count == len(one.position) == len(one.orientation) and one.valid
     assert one.status == GateStatus(0)
     with pytest.raises(IndexError, match=r"\[-4, 3\]"):
