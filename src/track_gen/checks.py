@@ -17,6 +17,7 @@ import warp as wp
 
 __all__ = [
     "as_device_mask",
+    "as_origins",
     "check_array",
     "check_bool",
     "check_choice",
@@ -210,3 +211,56 @@ def as_device_mask(name: str, mask: Any, num_envs: int, device: wp.Device) -> wp
         ValueError: If the shape or the device is wrong.
     """
     return check_array(name, mask, dtype=wp.bool, shape=(num_envs,), device=device)
+
+
+def as_origins(name: str, value: Any, num_envs: int, device: wp.Device) -> wp.array:
+    """World positions of the envs as a vec3f array [E].
+
+    Args:
+        name: Owner and field for the message.
+        value: Warp array of vec3f [E] or float32 [E, 3], or torch tensor of float32 [E, 3], on the
+            device: used in place, strided or not. Or a NumPy array [E, 3], copied.
+        num_envs: Rows E.
+        device: Device the array must be on.
+
+    Raises:
+        TypeError: If the type or dtype is wrong.
+        ValueError: If the shape or the device is wrong, or a number on the host is not finite.
+    """
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind not in "fiu":
+            raise TypeError(f"{name} must hold numbers, got dtype {value.dtype}")
+        with np.errstate(over="ignore"):
+            value = value.astype(np.float32)
+        array = check_array(name, value, dtype=wp.float32, shape=(num_envs, 3), device=device)
+        bad = ~np.isfinite(value).all(axis=1)
+        if bad.any():
+            env = int(np.argmax(bad))
+            raise ValueError(f"{name} must be finite, got {value[env].tolist()} for env {env}")
+    else:
+        array = wp.from_torch(value.detach()) if _is_torch_tensor(value) else value
+        if not isinstance(array, wp.array):
+            raise TypeError(
+                f"{name} must be a Warp array, torch tensor or NumPy array, "
+                f"got {type(value).__name__}"
+            )
+        if array.dtype not in (wp.vec3f, wp.float32):
+            raise TypeError(f"{name} must be of vec3f or float32, got {array.dtype.__name__}")
+        shape = (num_envs,) if array.dtype is wp.vec3f else (num_envs, 3)
+        if array.shape != shape:
+            raise ValueError(f"{name} must have shape {shape}, got {tuple(array.shape)}")
+        if array.device != device:
+            raise ValueError(f"{name} must be on device {device}, got {array.device}")
+        if array.dtype is wp.vec3f:
+            return array
+        if array.strides[1] != 4:
+            raise ValueError(f"{name} must hold x, y and z of an env side by side in memory")
+    view = wp.array(
+        ptr=array.ptr,
+        dtype=wp.vec3f,
+        shape=(num_envs,),
+        strides=(array.strides[0],),
+        device=device,
+    )
+    view._ref = array  # keeps the memory alive
+    return view

@@ -6,12 +6,11 @@ from typing import Any
 
 import warp as wp
 
-from track_gen.checks import check_bool, check_float
+from track_gen.checks import as_origins, check_bool, check_float
 from track_gen.runtime.rows import (
     RowLaunch,
     as_headings,
     as_mask,
-    as_origins,
     as_positions,
     check_agents,
 )
@@ -161,7 +160,9 @@ class Localizer:
         plan_view = check_bool("Localizer.plan_view", plan_view)
         borders = check_bool("Localizer.borders", borders)
         reach = check_float("Localizer.reach", reach, low=0.0)
-        self.origins = as_origins("Localizer.origins", origins, E, self.device)
+        self.origins = (
+            None if origins is None else as_origins("Localizer.origins", origins, E, self.device)
+        )
         """World positions of the tracks, vec3f [E], or None."""
         self.view = track_view(track, 0.0 if plan_view else 1.0, self.origins)
         """The track as a kernel argument."""

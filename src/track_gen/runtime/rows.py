@@ -16,7 +16,6 @@ __all__ = [
     "RowLaunch",
     "as_headings",
     "as_mask",
-    "as_origins",
     "as_positions",
     "as_values",
     "check_agents",
@@ -207,36 +206,6 @@ def as_headings(
 ) -> wp.array:
     """Headings [rad] as a float32 array [E, A]; see :func:`as_values`."""
     return as_values(name, value, num_envs, num_agents, device, wp.float32)
-
-
-def as_origins(name: str, value: Any, num_envs: int, device: wp.Device) -> wp.array | None:
-    """World positions of the tracks as a vec3f array [E]; None stays None.
-
-    Args:
-        name: Owner and field for the message.
-        value: Warp array of vec3f [E] or torch tensor of float32 [E, 3] on the device, used in
-            place; or a NumPy array [E, 3], copied; or None.
-        num_envs: Rows E.
-        device: Device the array must be on.
-
-    Raises:
-        TypeError: If the type or dtype is wrong.
-        ValueError: If the shape or the device is wrong.
-    """
-    if value is None:
-        return None
-    if isinstance(value, wp.array) and value.dtype is wp.vec3f:
-        if value.shape != (num_envs,):
-            raise ValueError(f"{name} must have shape ({num_envs},), got {tuple(value.shape)}")
-        if value.device != device:
-            raise ValueError(f"{name} must be on device {device}, got {value.device}")
-        return value
-    if isinstance(value, np.ndarray):
-        value = value.astype(np.float32, copy=False)
-    array = check_array(name, value, dtype=wp.float32, shape=(num_envs, 3), device=device)
-    view = wp.array(ptr=array.ptr, dtype=wp.vec3f, shape=(num_envs,), device=device)
-    view._ref = array  # keeps the memory alive
-    return view
 
 
 def as_mask(

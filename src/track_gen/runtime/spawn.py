@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from track_gen.checks import check_float, check_int
+from track_gen.checks import as_origins, check_float, check_int
 from track_gen.geometry import wrap_angle
 from track_gen.rng import PerEnvSeededRNG, Stream, draw_uniform
 from track_gen.runtime.collision import point_contact
@@ -16,7 +16,6 @@ from track_gen.runtime.rows import (
     RowLaunch,
     as_headings,
     as_mask,
-    as_origins,
     as_positions,
     check_agents,
 )
@@ -313,7 +312,9 @@ class Spawner:
         self.every_env = wp.full(E, True, dtype=wp.bool, device=device)
         """A mask of all envs, bool [E]."""
 
-        self.origins = as_origins("Spawner.origins", origins, E, device)
+        self.origins = (
+            None if origins is None else as_origins("Spawner.origins", origins, E, device)
+        )
         """World positions of the tracks, vec3f [E], or None."""
         view = track_view(track, origins=self.origins)
         outputs = [
