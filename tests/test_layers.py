@@ -29,6 +29,8 @@ ROWS = (
     ("generators.corners", "generators.growth"),
     FAMILIES,
     ("generators",),
+    ("stages.relax_loops",),
+    ("stages.relax_neighbors", "stages.relax_sweep"),
     (
         "stages",
         "stages.elevation",
