@@ -75,29 +75,55 @@ def step_table(track, num_agents: int, rng, device, threads: int | None, repeats
     return [{"E": E, "A": A, "threads": threads or "all", **row} for row in rows]
 
 
+def driven_poses(track, num_agents: int, steps: int = 8) -> list:
+    """Poses of agents that drive a fifth of a segment per step, within 0.8 half widths."""
+    random = np.random.default_rng(0)
+    E, A = track.num_envs, num_agents
+    at = track.numpy()
+    count, half_width = at["count"][:, None], at["half_width"][:, None, None]
+    begin = random.random((E, A)) * count
+    offset = random.uniform(-0.8, 0.8, (E, A))[..., None] * half_width
+    rows = np.arange(E)[:, None]
+    poses = []
+    for step in range(steps):
+        place = (begin + 0.2 * step) % count
+        i = np.minimum(place.astype(int), count - 1)
+        j, t = (i + 1) % count, (place - i)[..., None]
+        position = at["center"][rows, i] * (1.0 - t) + at["center"][rows, j] * t
+        position += offset * at["normal"][rows, i]
+        heading = np.arctan2(at["tangent"][rows, i, 1], at["tangent"][rows, i, 0]) + 0.1
+        pose = (
+            wp.array(position.astype(np.float32), dtype=wp.vec3f, device=track.device),
+            wp.array(heading.astype(np.float32), dtype=wp.float32, device=track.device),
+        )
+        poses.append(pose)
+    return poses + poses[-2:0:-1]
+
+
 def query_table(device, repeats: int) -> list:
-    """Warm and cold localisation on one core, for short and long tracks."""
+    """Warm localisation of driving agents and cold queries, on one core, short and long tracks."""
     rows = []
     for half_width, N_max in ((0.1, 512), (0.03, 512), (0.01, 1536)):
-        generator = make(2048, device, half_width=half_width, N_max=N_max)
-        track = generator.generate()
+        track = make(2048, device, half_width=half_width, N_max=N_max).generate()
         points = float(track.count.numpy()[track.valid.numpy()].mean())
         agents = 2048 * float(track.valid.numpy().mean())
-        spawner = Spawner(track, rng=generator.rng)
-        spawner.random()
-        pose = spawner.position, spawner.heading
+        poses = driven_poses(track, 1)
         row = {"half_width": half_width, "points": points}
         for name, borders in (("", False), (" with borders", True)):
             localizer = Localizer(track, borders=borders, num_threads=1)
-            localizer.update(*pose)
-            warm = milliseconds(lambda it=localizer, at=pose: it.update(*at), device, repeats)
 
-            def cold(it: Localizer = localizer, at=pose) -> None:
+            def drive(it: Localizer = localizer, way=poses) -> None:
+                for pose in way:
+                    it.update(*pose)
+
+            def cold(it: Localizer = localizer, pose=poses[0]) -> None:
                 it.reset()
-                it.update(*at)
+                it.update(*pose)
 
+            drive()
+            took = milliseconds(drive, device, repeats)
+            row[f"warm us per agent{name}"] = 1e3 * took / agents / len(poses)
             took = milliseconds(cold, device, repeats)
-            row[f"warm us per agent{name}"] = 1e3 * warm / agents
             row[f"cold ns per segment{name}"] = 1e6 * took / agents / points
         rows.append(row)
     return rows

@@ -27,6 +27,8 @@ from track_gen.block import (
     block_sum_int,
     block_sync,
     block_vote,
+    prefetch_point,
+    prefetch_value,
     scan_offsets_size,
 )
 
@@ -138,6 +140,25 @@ def lane_kernel(lanes_out: wp.array2d[wp.int32]):
     """Record the block size that each lane sees. Dim (E, lanes)."""
     env, thread = wp.tid()
     lanes_out[env, block_lane(thread)] = wp.block_dim()
+
+
+@wp.kernel
+def hinted_copy_kernel(
+    # In:
+    values_in: wp.array2d[wp.float32],
+    points_in: wp.array2d[wp.vec3f],
+    # Out:
+    values_out: wp.array2d[wp.float32],
+    points_out: wp.array2d[wp.vec3f],
+):
+    """Copy with hints for the next row, the row after the last and a negative slot. Dim (E, N)."""
+    row, i = wp.tid()
+    prefetch_value(values_in, row + 1, i)
+    prefetch_point(points_in, row + 1, i)
+    prefetch_value(values_in, row, -1)
+    prefetch_point(points_in, row, -1)
+    values_out[row, i] = values_in[row, i]
+    points_out[row, i] = points_in[row, i]
 
 
 def inputs():
@@ -278,6 +299,19 @@ def test_block_launch_runs_nothing_before_launch():
     assert not seen.numpy().any()
     launch.launch()
     assert (seen.numpy() == 1).all()
+
+
+def test_hints_change_nothing(device):
+    values = np.random.default_rng(0).random((5, 7), dtype=np.float32)
+    points = np.random.default_rng(1).random((5, 7, 3), dtype=np.float32)
+    given = [
+        wp.array(values, dtype=wp.float32, device=device),
+        wp.array(points, dtype=wp.vec3f, device=device),
+    ]
+    copies = [wp.zeros_like(array) for array in given]
+    wp.launch(hinted_copy_kernel, dim=(5, 7), inputs=given, outputs=copies, device=device)
+    assert (copies[0].numpy() == values).all()
+    assert (copies[1].numpy() == points).all()
 
 
 @pytest.mark.parametrize(("size", "wanted"), [(1, 1), (16, 1), (17, 2), (512, 32), (4095, 256)])

@@ -28,6 +28,7 @@ def vector_kernel(
     cos_sin_out: wp.array[wp.vec2f],
     turn_out: wp.array[wp.float32],
     knot_out: wp.array[wp.float32],
+    bearing_out: wp.array[wp.float32],
 ):
     i = wp.tid()
     cross_out[i] = g.cross(a_in[i], b_in[i])
@@ -37,6 +38,7 @@ def vector_kernel(
     cos_sin_out[i] = g.cos_sin(angle_in[i])
     turn_out[i] = g.turn_angle(a_in[i], b_in[i])
     knot_out[i] = g.chord_knot(a_in[i], b_in[i])
+    bearing_out[i] = g.angle_of(a_in[i])
 
 
 @wp.kernel
@@ -122,8 +124,8 @@ def cross64(a, b):
 def vectors(a, b, angle, device):
     """Outputs of vector_kernel by name."""
     f, v = wp.float32, wp.vec2f
-    names = ("cross", "left", "rotate", "wrap", "cos_sin", "turn", "knot")
-    found = call(vector_kernel, [a, b, angle], (f, v, v, f, v, f, f), device)
+    names = ("cross", "left", "rotate", "wrap", "cos_sin", "turn", "knot", "bearing")
+    found = call(vector_kernel, [a, b, angle], (f, v, v, f, v, f, f, f), device)
     return dict(zip(names, found, strict=True))
 
 
@@ -154,6 +156,16 @@ def test_degenerate_vectors_are_finite(device):
     assert found["turn"][:4].tolist() == [0.0, 0.0, 0.0, 0.0]
     assert abs(found["turn"][4]) == pytest.approx(np.pi)
     assert (found["knot"] > 0.0).all()
+    assert found["bearing"].tolist() == [0.0] * len(a)
+
+
+def test_bearings(device):
+    bearing = np.r_[np.linspace(-np.pi, np.pi, 9), np.random.default_rng(4).uniform(-3, 3, 4000)]
+    size = np.r_[np.ones(9), 10.0 ** np.random.default_rng(5).uniform(-12, 12, 4000)]
+    a = (size[:, None] * np.c_[np.cos(bearing), np.sin(bearing)]).astype(np.float32)
+    found = vectors(a, points(1, len(a)), np.zeros(len(a), np.float32), device)["bearing"]
+    wanted = np.arctan2(a[:, 1].astype(np.float64), a[:, 0].astype(np.float64))
+    np.testing.assert_allclose(found, wanted, atol=3e-7)
 
 
 def test_angles(device):

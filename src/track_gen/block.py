@@ -31,6 +31,8 @@ __all__ = [
     "block_sum_int",
     "block_sync",
     "block_vote",
+    "prefetch_point",
+    "prefetch_value",
     "scan_offsets_size",
 ]
 
@@ -46,6 +48,29 @@ SCAN_CHUNK = 16
 @wp.func_native("WP_TILE_SYNC();")
 def block_sync():
     """Barrier for all lanes of the block; must be reached by all of them."""
+    ...
+
+
+_PREFETCH = """
+#if !defined(__CUDA_ARCH__)
+    if (i >= 0 && row < values.shape[0]) __builtin_prefetch(wp::address(values, row, i));
+#endif
+"""
+
+
+@wp.func_native(_PREFETCH)
+def prefetch_point(values: wp.array2d[wp.vec3f], row: int, i: int):
+    """Hint that ``values[row, i]`` is read soon, where one thread does all rows in order (the CPU).
+
+    The rows of a batch lie pages apart, so each first touch of one waits. Does nothing on CUDA,
+    where other warps fill the wait, for a negative ``i``, or past the last row.
+    """
+    ...
+
+
+@wp.func_native(_PREFETCH)
+def prefetch_value(values: wp.array2d[wp.float32], row: int, i: int):
+    """:func:`prefetch_point` for an array of numbers."""
     ...
 
 

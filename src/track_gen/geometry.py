@@ -10,6 +10,7 @@ from __future__ import annotations
 import warp as wp
 
 __all__ = [
+    "angle_of",
     "catmull_rom",
     "catmull_rom_tangents",
     "chord_knot",
@@ -55,7 +56,35 @@ def rotate(a: wp.vec2f, direction: wp.vec2f) -> wp.vec2f:
 @wp.func
 def wrap_angle(angle: float) -> float:
     """``angle`` shifted by whole turns into [-pi, pi]."""
-    return angle - wp.static(_TWO_PI) * wp.round(angle * wp.static(1.0 / _TWO_PI))
+    return angle - wp.static(_TWO_PI) * wp.rint(angle * wp.static(1.0 / _TWO_PI))
+
+
+@wp.func
+def angle_of(v: wp.vec2f) -> float:
+    """Angle of ``v`` from the x axis in [-pi, pi] to about 3e-7; 0 for the zero vector.
+
+    The polynomial of the Cephes library after one reduction to [-tan(pi/8), tan(pi/8)]; without
+    branches, a third of the time of ``atan2`` on the CPU.
+    """
+    x = wp.abs(v[0])
+    y = wp.abs(v[1])
+    low = wp.min(x, y)
+    high = wp.max(x, y)
+    steep = low > 0.41421356 * high
+    t = wp.where(steep, low - high, low) / wp.max(wp.where(steep, low + high, high), 1.0e-37)
+    t2 = t * t
+    angle = wp.where(steep, wp.static(0.25 * _PI), 0.0) + (
+        t
+        + t
+        * t2
+        * (
+            -3.33329491539e-1
+            + t2 * (1.99777106478e-1 + t2 * (-1.38776856032e-1 + t2 * 8.05374449538e-2))
+        )
+    )
+    angle = wp.where(y > x, wp.static(0.5 * _PI) - angle, angle)
+    angle = wp.where(v[0] < 0.0, wp.static(_PI) - angle, angle)
+    return wp.where(v[1] < 0.0, -angle, angle)
 
 
 @wp.func
@@ -65,7 +94,7 @@ def cos_sin(angle: float) -> wp.vec2f:
     Quadrant reduction in two steps (Cody and Waite), then the minimax polynomials of the Cephes
     library for [-pi/4, pi/4].
     """
-    turns = wp.round(angle * wp.static(2.0 / _PI))
+    turns = wp.rint(angle * wp.static(2.0 / _PI))
     x = angle - turns * 1.5707855224609375
     x = x - turns * 1.0804334124e-5
     x2 = x * x

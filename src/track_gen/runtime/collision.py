@@ -31,6 +31,7 @@ from track_gen.runtime.view import (
     local_position,
     nearest_on_border,
     origin_of,
+    prefetch_borders,
 )
 
 __all__ = [
@@ -545,6 +546,7 @@ def disc_contact_kernel(
     if not mask_in[env]:
         return
     p = local_position(view, position_in, env, agent)
+    prefetch_borders(view, env, agent, segment_in)
     contact = _no_contact()
     if is_drivable(view, env) and wp.isfinite(p):
         start = _place_of(view, env, segment_in[env, agent], n_in[env, agent])
@@ -577,6 +579,7 @@ def box_contact_kernel(
     if not mask_in[env]:
         return
     p = local_position(view, position_in, env, agent)
+    prefetch_borders(view, env, agent, segment_in)
     heading = heading_in[env, agent]
     contact = _no_contact()
     if is_drivable(view, env) and wp.isfinite(p) and wp.isfinite(heading):

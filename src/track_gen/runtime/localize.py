@@ -27,6 +27,8 @@ from track_gen.runtime.view import (
     locate,
     nearest_on_border,
     point_at,
+    prefetch_borders,
+    prefetch_centerline,
     track_view,
 )
 
@@ -65,6 +67,9 @@ def localize_kernel(
     env = first_env + row
     if not mask_in[env]:
         return
+    prefetch_centerline(view, env, agent, segment)
+    if borders != 0:
+        prefetch_borders(view, env, agent, segment)
     p = local_position(view, position_in, env, agent)
     if not (is_drivable(view, env) and wp.isfinite(p)):
         segment[env, agent] = -1

@@ -9,7 +9,7 @@ import numpy as np
 import warp as wp
 
 from track_gen.checks import as_origins, check_float, check_int
-from track_gen.geometry import wrap_angle
+from track_gen.geometry import angle_of, wrap_angle
 from track_gen.rng import PerEnvSeededRNG, Stream, draw_uniform
 from track_gen.runtime.collision import point_contact
 from track_gen.runtime.rows import (
@@ -97,7 +97,7 @@ def _write_pose(
     position_out[env, agent, 1] = center[1] + offset * tangent[0] + origin[1]
     if position_out.shape[2] > 2:
         position_out[env, agent, 2] = center[2] + origin[2]
-    heading_out[env, agent] = wrap_angle(wp.atan2(tangent[1], tangent[0]) + turn)
+    heading_out[env, agent] = wrap_angle(angle_of(tangent) + turn)
     s_out[env, agent] = at
     n_out[env, agent] = offset
 

@@ -15,7 +15,8 @@ from typing import Any
 
 import warp as wp
 
-from track_gen.geometry import cross, turn_angle, wrap_angle
+from track_gen.block import prefetch_point, prefetch_value
+from track_gen.geometry import angle_of, cross, turn_angle, wrap_angle
 from track_gen.polyline import next_index, planar, previous_index
 
 __all__ = [
@@ -37,6 +38,8 @@ __all__ = [
     "nearest_on_line",
     "origin_of",
     "point_at",
+    "prefetch_borders",
+    "prefetch_centerline",
     "read_position",
     "side_of_foot",
     "tangent_at",
@@ -171,44 +174,53 @@ def wrap_s(s: float, length: float) -> float:
 
 
 @wp.func
+def _seen_from(p: wp.vec2f, q: wp.vec3f) -> wp.vec2f:  # pyright: ignore[reportRedeclaration]
+    """``q`` relative to ``p``: in plan view for a ``p`` in the plane, else in 3-D."""
+    return wp.vec2f(q[0] - p[0], q[1] - p[1])
+
+
+@wp.func
+def _seen_from(p: wp.vec3f, q: wp.vec3f) -> wp.vec3f:
+    return q - p
+
+
+@wp.func
+def _place_between(a: Any, b: Any) -> wp.vec2f:
+    """Place on the segment from ``a`` to ``b`` that is nearest to 0, and its squared distance."""
+    v = b - a
+    t = wp.clamp(-wp.dot(a, v) / wp.max(wp.dot(v, v), 1.0e-30), 0.0, 1.0)
+    r = a + t * v
+    return wp.vec2f(t, wp.dot(r, r))
+
+
+@wp.func
 def nearest_on_line(
     line: wp.array2d[wp.vec3f],
     env: int,
     count: int,
-    p: wp.vec3f,
-    vertical: float,
+    p: Any,
     first: int,
     steps: int,
 ) -> Foot:
     """The nearest place of ``steps`` segments of a closed polyline from segment ``first`` on.
 
-    Of equally near segments the lowest is taken, so that a window and the whole line agree.
+    In plan view for a ``p`` of two components, in 3-D for one of three. Of equally near segments
+    the lowest is taken, so that a window and the whole line agree.
     """
     best = float(wp.inf)
     segment = int(-1)
     fraction = float(0.0)
     i = first
-    a = line[env, i] - p
-    az = a[2] * vertical
+    a = _seen_from(p, line[env, i])
     for _ in range(steps):
         j = next_index(i, count)
-        b = line[env, j] - p
-        bz = b[2] * vertical
-        vx = b[0] - a[0]
-        vy = b[1] - a[1]
-        vz = bz - az
-        along = -(a[0] * vx + a[1] * vy + az * vz)
-        t = wp.clamp(along / wp.max(vx * vx + vy * vy + vz * vz, 1.0e-30), 0.0, 1.0)
-        rx = a[0] + t * vx
-        ry = a[1] + t * vy
-        rz = az + t * vz
-        d2 = rx * rx + ry * ry + rz * rz
-        if d2 < best or (d2 == best and i < segment):
-            best = d2
+        b = _seen_from(p, line[env, j])
+        place = _place_between(a, b)
+        if place[1] < best or (place[1] == best and i < segment):
+            best = place[1]
             segment = i
-            fraction = t
+            fraction = place[0]
         a = b
-        az = bz
         i = j
     foot = Foot()
     foot.segment = segment
@@ -222,74 +234,51 @@ def walk_line(
     line: wp.array2d[wp.vec3f],
     env: int,
     count: int,
-    p: wp.vec3f,
-    vertical: float,
+    p: Any,
     start: int,
     margin: float,
 ) -> Foot:
-    """The nearest place of a closed polyline around segment ``start``.
+    """The nearest place of a closed polyline around segment ``start``, as :func:`nearest_on_line`.
 
     Walks both ways until a point is farther than the nearest place by more than ``margin``. Of the
     places nearer than its reach (Federer, Curvature measures, 1959) a curve has one basin only, so
     a result nearer than that is the nearest of the whole line; ``margin`` crosses the ripples of a
-    polyline and the circle around the center of a tight corner. Of equally near segments the lowest
-    is taken, as :func:`nearest_on_line` does.
+    polyline and the circle around the center of a tight corner.
     """
     best = float(wp.inf)
     limit = float(wp.inf)
     segment = int(-1)
     fraction = float(0.0)
-    steps = int(0)
-    a0 = line[env, start] - p
-    a = a0
+    begin = _seen_from(p, line[env, start])
+    a = begin
     i = start
-    walking = bool(True)
-    while walking:
+    steps = int(0)
+    while steps < count and wp.dot(a, a) <= limit:
         j = next_index(i, count)
-        b = line[env, j] - p
-        v = b - a
-        vz = v[2] * vertical
-        along = -(a[0] * v[0] + a[1] * v[1] + a[2] * vz * vertical)
-        t = wp.clamp(along / wp.max(v[0] * v[0] + v[1] * v[1] + vz * vz, 1.0e-30), 0.0, 1.0)
-        rx = a[0] + t * v[0]
-        ry = a[1] + t * v[1]
-        rz = a[2] * vertical + t * vz
-        d2 = rx * rx + ry * ry + rz * rz
-        if d2 < best or (d2 == best and i < segment):
-            best = d2
+        b = _seen_from(p, line[env, j])
+        place = _place_between(a, b)
+        if place[1] < best or (place[1] == best and i < segment):
+            best = place[1]
             segment = i
-            fraction = t
-            reach = wp.sqrt(d2) + margin
+            fraction = place[0]
+            reach = wp.sqrt(best) + margin
             limit = reach * reach
         steps += 1
-        bz = b[2] * vertical
-        walking = steps < count and b[0] * b[0] + b[1] * b[1] + bz * bz <= limit
         a = b
         i = j
-    b = a0
+    b = begin
     i = start
-    bz = b[2] * vertical
-    walking = steps < count and b[0] * b[0] + b[1] * b[1] + bz * bz <= limit
-    while walking:
+    while steps < count and wp.dot(b, b) <= limit:
         i = previous_index(i, count)
-        a = line[env, i] - p
-        v = b - a
-        vz = v[2] * vertical
-        along = -(a[0] * v[0] + a[1] * v[1] + a[2] * vz * vertical)
-        t = wp.clamp(along / wp.max(v[0] * v[0] + v[1] * v[1] + vz * vz, 1.0e-30), 0.0, 1.0)
-        rx = a[0] + t * v[0]
-        ry = a[1] + t * v[1]
-        rz = a[2] * vertical + t * vz
-        d2 = rx * rx + ry * ry + rz * rz
-        if d2 < best or (d2 == best and i < segment):
-            best = d2
+        a = _seen_from(p, line[env, i])
+        place = _place_between(a, b)
+        if place[1] < best or (place[1] == best and i < segment):
+            best = place[1]
             segment = i
-            fraction = t
-            reach = wp.sqrt(d2) + margin
+            fraction = place[0]
+            reach = wp.sqrt(best) + margin
             limit = reach * reach
         steps += 1
-        az = a[2] * vertical
-        walking = steps < count and a[0] * a[0] + a[1] * a[1] + az * az <= limit
         b = a
     foot = Foot()
     foot.segment = segment
@@ -311,15 +300,55 @@ def locate(view: TrackView, env: int, p: wp.vec3f, last: int, reach: float) -> F
             widths; else the whole line is looked at. Below 1 the result is the same.
     """
     count = view.count[env]
-    if last >= 0 and last < count:
+    warm = last >= 0 and last < count
+    foot = Foot()
+    if warm:
         half_width = view.half_width[env]
-        foot = walk_line(
-            view.center, env, count, p, view.vertical, last, wp.static(MARGIN) * half_width
-        )
+        margin = wp.static(MARGIN) * half_width
+        if view.vertical > 0.0:
+            foot = walk_line(view.center, env, count, p, last, margin)
+        else:
+            foot = walk_line(view.center, env, count, planar(p), last, margin)
         limit = reach * half_width
-        if foot.distance_squared <= limit * limit:
-            return foot
-    return nearest_on_line(view.center, env, count, p, view.vertical, 0, count)
+        warm = foot.distance_squared <= limit * limit
+    if not warm:
+        if view.vertical > 0.0:
+            foot = nearest_on_line(view.center, env, count, p, 0, count)
+        else:
+            foot = nearest_on_line(view.center, env, count, planar(p), 0, count)
+    return foot
+
+
+@wp.func
+def _agent_after(env: int, agent: int, num_agents: int) -> wp.vec2i:
+    """Row and agent that one thread takes next where it takes all in order."""
+    if agent + 1 < num_agents:
+        return wp.vec2i(env, agent + 1)
+    return wp.vec2i(env + 1, 0)
+
+
+@wp.func
+def prefetch_centerline(view: TrackView, env: int, agent: int, segment: wp.array2d[wp.int32]):
+    """Hint that the centreline is read around ``segment`` of the agent after this one.
+
+    For the CPU: see :func:`track_gen.block.prefetch_point`.
+    """
+    after = _agent_after(env, agent, segment.shape[1])
+    if after[0] < segment.shape[0]:
+        i = segment[after[0], after[1]]
+        prefetch_point(view.center, after[0], i)
+        prefetch_point(view.tangent, after[0], i)
+        prefetch_value(view.arclen, after[0], i)
+
+
+@wp.func
+def prefetch_borders(view: TrackView, env: int, agent: int, segment: wp.array2d[wp.int32]):
+    """:func:`prefetch_centerline` for the borders."""
+    after = _agent_after(env, agent, segment.shape[1])
+    if after[0] < segment.shape[0]:
+        i = segment[after[0], after[1]]
+        prefetch_point(view.inner, after[0], i)
+        prefetch_point(view.outer, after[0], i)
 
 
 @wp.func
@@ -388,8 +417,10 @@ def tangent_at(view: TrackView, env: int, segment: int, fraction: float) -> wp.v
 @wp.func
 def frenet_heading_error(view: TrackView, env: int, heading: float, foot: Foot) -> float:
     """Heading minus direction of travel in [-pi, pi]; positive if turned to the left."""
-    tangent = tangent_at(view, env, foot.segment, foot.fraction)
-    return wrap_angle(heading - wp.atan2(tangent[1], tangent[0]))
+    i = foot.segment
+    a = planar(view.tangent[env, i])
+    b = planar(view.tangent[env, next_index(i, view.count[env])])
+    return wrap_angle(heading - angle_of(a + foot.fraction * (b - a)))
 
 
 @wp.func
@@ -461,11 +492,11 @@ def nearest_on_border(view: TrackView, env: int, side: int, p: wp.vec3f, start: 
     margin = wp.static(MARGIN) * view.half_width[env]
     if (side == wp.static(LEFT)) == (view.winding[env] >= 0):
         if start >= 0:
-            return walk_line(view.inner, env, count, p, 0.0, start, margin)
-        return nearest_on_line(view.inner, env, count, p, 0.0, 0, count)
+            return walk_line(view.inner, env, count, planar(p), start, margin)
+        return nearest_on_line(view.inner, env, count, planar(p), 0, count)
     if start >= 0:
-        return walk_line(view.outer, env, count, p, 0.0, start, margin)
-    return nearest_on_line(view.outer, env, count, p, 0.0, 0, count)
+        return walk_line(view.outer, env, count, planar(p), start, margin)
+    return nearest_on_line(view.outer, env, count, planar(p), 0, count)
 
 
 @wp.func
