@@ -76,12 +76,27 @@ def _count_bins(env: int, a: float, b: float, histogram: wp.array2d[wp.int32]):
 
 
 @wp.func
+def _turned_away(view: TrackView, env: int, i: int, longest_edge: float) -> float:
+    """At least the absolute turn at a point."""
+    return wp.abs(vertex_curvature(view, env, i)) * longest_edge
+
+
+@wp.func
 def _closest_approach(
-    view: TrackView, env: int, lane: int, n: int, h: float, longest_edge: float
+    view: TrackView,
+    env: int,
+    lane: int,
+    n: int,
+    h: float,
+    shortest_edge: float,
+    longest_edge: float,
 ) -> float:
     """Least distance of two stretches that lead away from each other and come back.
 
-    What is skipped is farther than what was found, so the result does not depend on the order.
+    An arc that turns by less than an angle ``2 a`` in all is shorter than its chord over ``cos a``
+    (Schur's comparison theorem), so each point looks at what lies beyond as much turning as an
+    approach takes. What is skipped is farther than what was found, so the result does not depend
+    on the order.
     """
     closest = float(wp.inf)
     opposite = n // 2
@@ -93,9 +108,21 @@ def _closest_approach(
         if float(opposite) * h >= wp.static(APPROACH) * distance:
             closest = wp.min(closest, distance)
     closest = block_min(wp.min(closest, 1.0e30))
-    for i in range(lane, n, wp.block_dim()):
+
+    needed = 1.98 * wp.acos(wp.min(h / (wp.static(APPROACH) * shortest_edge), 1.0))
+    share = (n + wp.block_dim() - 1) // wp.block_dim()
+    first = lane * share
+    turned = float(0.0)  # within the points i + 1 to i + begin - 1
+    begin = int(1)
+    for i in range(first, wp.min(first + share, n)):
+        while begin <= opposite and turned < needed:
+            j = i + begin
+            if j >= n:
+                j -= n
+            turned += _turned_away(view, env, j, longest_edge)
+            begin += 1
         here = planar(view.center[env, i])
-        s = int(2)
+        s = wp.max(begin, 2)
         while s <= opposite:
             j = i + s
             if j >= n:
@@ -122,6 +149,9 @@ def _closest_approach(
             if distance > closest + longest_edge:
                 step = wp.max(step, walk_step(distance, closest + longest_edge, longest_edge))
             s += wp.max(step, 1)
+        if begin > 1:
+            turned -= _turned_away(view, env, next_index(i, n), longest_edge)
+            begin -= 1
     return block_min(closest)
 
 
@@ -181,6 +211,7 @@ def metrics_kernel(
 
     # Plan-view perimeter, area, longest edge.
     longest_edge = float(0.0)
+    shortest_edge = float(1.0e30)
     for chunk in range(lane, chunks, wp.block_dim()):
         some_length = float(0.0)
         some_area = float(0.0)
@@ -191,6 +222,7 @@ def metrics_kernel(
             there = planar(view.center[env, next_index(i, n)]) - origin
             edge = wp.length(there - here)
             longest_edge = wp.max(longest_edge, edge)
+            shortest_edge = wp.min(shortest_edge, edge)
             some_length += edge
             some_area += 0.5 * cross(here, there)
         partial[env, chunk] = some_length
@@ -198,6 +230,7 @@ def metrics_kernel(
     for k in range(lane, wp.static(ENTROPY_BINS), wp.block_dim()):
         histogram[env, k] = 0
     longest_edge = block_max(longest_edge)
+    shortest_edge = block_min(shortest_edge)
     block_sync()
     perimeter = float(0.0)
     area = float(0.0)
@@ -286,7 +319,7 @@ def metrics_kernel(
     left = block_sum_int(left)
     right = block_sum_int(right)
     changes = block_sum_int(changes)
-    closest = _closest_approach(view, env, lane, n, h, longest_edge)
+    closest = _closest_approach(view, env, lane, n, h, shortest_edge, longest_edge)
     block_sync()
     if lane != 0:
         return
