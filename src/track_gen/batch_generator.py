@@ -10,6 +10,7 @@ import numpy as np
 import warp as wp
 
 from track_gen.checks import as_device_mask, check_bool, check_device
+from track_gen.difficulty import Difficulty
 from track_gen.executor import Executor, recording_here
 from track_gen.parameters import ParameterTable
 from track_gen.report import GenerationReport
@@ -74,6 +75,12 @@ class BatchGenerator:
         self._family = family
         self._capturable = capturable
         self._captures = capturable and (device.is_cuda if capture is None else capture)
+        self._difficulty: Difficulty | None = None
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        """Names of the families by the index in ``family``; more than one in a mixture."""
+        return self.config.spec.family_names(self.config.settings)
 
     @property
     def graph(self) -> wp.Graph | None:
@@ -132,6 +139,28 @@ class BatchGenerator:
             self._executor.replay()
         else:
             self._executor.run()
+
+    def set_difficulty(self, value: Any, mask: Any = None) -> None:
+        """Set the difficulty of envs: 0 is wide and round, 1 narrow and twisty.
+
+        Writes the bounds of the parameters that ``config.difficulty_ranges`` names into
+        ``parameters``, on the device; all others stay. It takes effect when an env is next
+        generated, in captured graphs too. After a first call, a number or an array on the device
+        allocates nothing and can be captured.
+
+        Args:
+            value: Number in [0, 1], or float32 of shape [E] as Warp array, torch tensor or NumPy
+                array. Values on the device are not read back: one outside [0, 1] gives PARAMETER.
+            mask: Envs to set, bool [E] as Warp array, torch tensor or NumPy array, or None for all.
+
+        Raises:
+            ValueError: If a value on the host is out of bounds, or a shape or device is wrong.
+            TypeError: If a type is wrong.
+        """
+        if self._difficulty is None:
+            easy, hard = (self.config.difficulty_ranges(end) for end in (0.0, 1.0))
+            self._difficulty = Difficulty(self.parameters, easy, hard)
+        self._difficulty.set(f"{type(self).__name__}.set_difficulty", value, mask)
 
     def report(self, envs: Sequence[int] | None = None) -> GenerationReport:
         """Yield, attempts and reasons of the last batch (an explicit synchronisation).

@@ -15,7 +15,7 @@ from track_gen.checks import (
     check_int,
     check_range,
 )
-from track_gen.difficulty import difficulty_ranges
+from track_gen.difficulty import difficulty_ranges, narrowing
 from track_gen.elevation import ElevationSettings
 from track_gen.generators import get_spec, spec_of
 from track_gen.generators.spec import GeneratorSettings, GeneratorSpec
@@ -179,11 +179,11 @@ class TrackGenConfig:
         Raises:
             ValueError: If it is out of bounds.
         """
-        name = f"{type(self).__name__}.difficulty_ranges(difficulty)"
-        difficulty = check_float(name, difficulty, 0.0, 1.0)
-        return difficulty_ranges(
-            self.half_width, self.spec.difficulty_of(self.settings), difficulty
-        )
+        ends = {
+            "half_width": narrowing(self.half_width),
+            **self.spec.difficulty_of(self.settings),
+        }
+        return difficulty_ranges(f"{type(self).__name__}.difficulty_ranges", ends, difficulty)
 
     def at_difficulty(self, difficulty: float) -> TrackGenConfig:
         """This configuration with the ranges of a difficulty.

@@ -67,6 +67,7 @@ def draw_course_line_kernel(
     count_in: wp.array[wp.int32],
     gates_valid_in: wp.array[wp.bool],
     attempts_in: wp.array[wp.int32],
+    family_in: wp.array[wp.int32],
     position_in: wp.array2d[wp.vec3f],
     half_width_in: wp.array2d[wp.float32],
     line: int,
@@ -93,6 +94,7 @@ def draw_course_line_kernel(
     winding_out: wp.array[wp.int32],
     attempts_out: wp.array[wp.int32],
     required_count_out: wp.array[wp.int32],
+    family_out: wp.array[wp.int32],
 ):
     """Write the line of each masked env, NaN without a valid course. Launch dim (E, lanes)."""
     env, thread = wp.tid()
@@ -102,6 +104,8 @@ def draw_course_line_kernel(
     gates = count_in[env]
     points = center_out.shape[1]
     drawn = gates_valid_in[env] and gates >= 3
+    if lane == 0:
+        family_out[env] = family_in[env]
     for i in range(lane, gate_arclen_out.shape[1], wp.block_dim()):
         gate_arclen_out[env, i] = wp.nan
     if not drawn:
@@ -264,6 +268,7 @@ class CourseLine(Track):
                 gates.count,
                 gates.valid,
                 gates.attempts,
+                gates.family,
                 gates.position,
                 gates.half_width,
                 number,
@@ -275,6 +280,7 @@ class CourseLine(Track):
                 *(arrays[name] for name in scalars),
                 course.attempts,
                 course.required_count,
+                course.family,
             ],
             device=device,
         )

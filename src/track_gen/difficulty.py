@@ -1,9 +1,10 @@
 """Difficulty: one number in [0, 1] per env that moves a set of parameter ranges.
 
-0 is wide and round, 1 is narrow and twisty. The half width goes linearly from the configured one to
-``HALF_WIDTH_FACTOR`` of it, and each family names the ranges of its knobs at both ends
-(``GeneratorSettings.difficulty``). Only bounds in the parameter table change, on the device, so a
-captured graph follows; the envs get them when they are next generated.
+0 is wide and round, 1 is narrow and twisty. The width of the road or of the gates goes linearly
+from the configured one to ``WIDTH_FACTOR`` of it, and each family names the ranges of its knobs at
+both ends (``GeneratorSettings.difficulty``, ``AnchorSource.difficulty``). Only bounds in the
+parameter table change, on the device, so a captured graph follows; the envs get them when they are
+next generated.
 """
 
 from __future__ import annotations
@@ -17,32 +18,40 @@ import warp as wp
 from track_gen.checks import as_device_mask, check_array, check_float
 from track_gen.parameters import ParameterTable, Range, blend_bounds_kernel
 
-__all__ = ["HALF_WIDTH_FACTOR", "Difficulty", "difficulty_ranges"]
+__all__ = ["WIDTH_FACTOR", "Difficulty", "difficulty_ranges", "narrowing"]
 
-HALF_WIDTH_FACTOR = 0.5
-"""Half width at difficulty 1 over the configured one."""
+WIDTH_FACTOR = 0.5
+"""Width of the road or of the gates at difficulty 1 over the configured one."""
 
 
 def _pair(value: Range) -> tuple[float, float]:
     return value if isinstance(value, tuple) else (float(value), float(value))
 
 
+def narrowing(width: Range) -> tuple[Range, Range]:
+    """Range of a width at difficulty 0, as configured, and at 1."""
+    low, high = _pair(width)
+    return (low, high), (WIDTH_FACTOR * low, WIDTH_FACTOR * high)
+
+
 def difficulty_ranges(
-    half_width: Range, knobs: Mapping[str, tuple[Range, Range]], difficulty: float
+    name: str, knobs: Mapping[str, tuple[Range, Range]], difficulty: float
 ) -> dict[str, tuple[float, float]]:
     """Ranges of all parameters that a difficulty sets, by name.
 
     Args:
-        half_width: Configured half width.
-        knobs: Ranges of the family's knobs at difficulty 0 and 1.
+        name: Owner in error messages.
+        knobs: Ranges at difficulty 0 and 1, by name.
         difficulty: Number in [0, 1].
+
+    Raises:
+        ValueError: If it is out of bounds.
     """
-    low, high = _pair(half_width)
-    ends = {"half_width": ((low, high), (HALF_WIDTH_FACTOR * low, HALF_WIDTH_FACTOR * high))}
-    ends.update({name: (_pair(first), _pair(last)) for name, (first, last) in knobs.items()})
+    t = check_float(f"{name}(difficulty)", difficulty, 0.0, 1.0)
+    ends = {name: (_pair(first), _pair(last)) for name, (first, last) in knobs.items()}
 
     def blend(a: float, b: float) -> float:
-        return min(max((1.0 - difficulty) * a + difficulty * b, min(a, b)), max(a, b))
+        return min(max((1.0 - t) * a + t * b, min(a, b)), max(a, b))
 
     return {
         name: (blend(first[0], last[0]), blend(first[1], last[1]))
@@ -73,7 +82,7 @@ class Difficulty:
         self._ends = wp.array(ends, dtype=wp.float32, device=device)
 
     def set(self, name: str, value: Any, mask: Any = None) -> None:
-        """Write the bounds of the masked envs; see ``TrackGenerator.set_difficulty``.
+        """Write the bounds of the masked envs; see ``BatchGenerator.set_difficulty``.
 
         Args:
             name: Owner in error messages.

@@ -43,6 +43,8 @@ class EnvGates:
     """Reasons why not."""
     attempts: int
     """Attempts used."""
+    family: int
+    """Part of a mixture, 0 where there is one family."""
 
 
 @dataclass
@@ -79,6 +81,8 @@ class GateSequence(PublishedArrays):
     """Bit set of :class:`GateStatus`, int32, shape [E]."""
     attempts: wp.array
     """Attempts used, int32, shape [E]."""
+    family: wp.array
+    """Part of a mixture, 0 where there is one family, -1 if never generated, int32, shape [E]."""
 
     @classmethod
     def allocate(cls, num_envs: int, max_gates: int, device: Any = None) -> GateSequence:
@@ -121,6 +125,7 @@ class GateSequence(PublishedArrays):
             valid=wp.zeros(num_envs, dtype=wp.bool, device=device),
             status=integers(int(GateStatus.NOT_GENERATED)),
             attempts=integers(),
+            family=integers(-1),
         )
 
     @property
@@ -155,4 +160,5 @@ class GateSequence(PublishedArrays):
             valid=bool(row["valid"]),
             status=GateStatus(int(row["status"])),
             attempts=int(row["attempts"]),
+            family=int(row["family"]),
         )

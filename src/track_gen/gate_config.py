@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -13,14 +14,24 @@ from track_gen.checks import (
     check_int,
     check_range,
 )
+from track_gen.difficulty import difficulty_ranges, narrowing
 from track_gen.elevation import ElevationSettings, Flat
 from track_gen.flight_line import LINES
 from track_gen.gate_rules import LINE_SAMPLES, GateRules
-from track_gen.generators import available_generators, get_spec, spec_of
-from track_gen.generators.spec import AnchorSource, GeneratorSettings, GeneratorSpec
+from track_gen.generators import Mixture, available_generators, get_spec, spec_of
+from track_gen.generators.spec import FIRST_KNOB, GeneratorSettings, GeneratorSpec
 from track_gen.parameters import SCALE, Knob, Range
 
-__all__ = ["ALIGNMENTS", "GATE_LIMIT", "GATE_WIDTH", "ORDERINGS", "GateGenConfig"]
+__all__ = [
+    "ALIGNMENTS",
+    "EASY_TURN",
+    "FIRST_GATE_KNOB",
+    "GATE_LIMIT",
+    "GATE_WIDTH",
+    "MAX_TURN",
+    "ORDERINGS",
+    "GateGenConfig",
+]
 
 GATE_LIMIT = 64
 """Largest ``max_gates``."""
@@ -33,6 +44,18 @@ ALIGNMENTS = ("yaw", "tangent")
 
 GATE_WIDTH = Knob("gate_width", 0.0, math.inf, low_open=True)
 """Column 0 of every table [length]."""
+MAX_TURN = Knob("max_turn", 0.0, 175.0, low_open=True)
+"""Column 2 of every table [deg]; ``scale`` is column 1."""
+FIRST_GATE_KNOB = FIRST_KNOB + 1
+"""Column of a family's first knob."""
+
+EASY_TURN = 75.0
+"""Largest turn at difficulty 0 [deg], more where so few gates cannot close a loop with it."""
+
+_EASY_TURNING = 450.0
+"""Least sum of the largest turns at difficulty 0 [deg]; a closed course turns by at least 360."""
+_TURN_DRAW = 1 << 21
+"""Draw counter of ``max_turn``: beyond those of all knobs and weights."""
 
 
 def _bounds(value: Range) -> tuple[float, float]:
@@ -57,7 +80,7 @@ class GateGenConfig:
     device: Any = None
     """Warp device or its name; None is Warp's current device."""
     generator: str | GeneratorSettings = "bezier"
-    """Name of a family with anchors (with its defaults) or its settings object."""
+    """Name of a family with anchors (with its defaults), its settings object, or a Mixture."""
     num_gates: int | tuple[int, int] | None = None
     """Gates per course, or the (fewest, most) of a uniform draw; None is the family's own number
     of anchors."""
@@ -78,8 +101,8 @@ class GateGenConfig:
     """Least distance of two gates [length]; never below the width plus both clearances."""
     approach: float | None = None
     """Length before and behind an opening that other gates keep free, >= 0; None is the width."""
-    max_turn: float = 135.0
-    """Largest turn in plan at a gate [deg], in (0, 175]."""
+    max_turn: Range = 135.0
+    """Largest turn in plan at a gate [deg], in (0, 175]; a pair draws it per env."""
     max_grade: float = 0.5
     """Largest rise over plan distance, of neighbours and of the flight line, in (0, 10]."""
     max_incidence: float = 35.0
@@ -111,7 +134,8 @@ class GateGenConfig:
         self._check_family(name)
         check_int(f"{name}.max_gates", self.max_gates, low=3, high=GATE_LIMIT)
         check_int(f"{name}.min_gates", self.min_gates, low=3, high=self.max_gates)
-        for field, knob in (("gate_width", GATE_WIDTH), ("scale", SCALE)):
+        knobs = (("gate_width", GATE_WIDTH), ("scale", SCALE), ("max_turn", MAX_TURN))
+        for field, knob in knobs:
             checked = check_range(
                 f"{name}.{field}", getattr(self, field), knob.low, knob.high, knob.low_open
             )
@@ -124,7 +148,6 @@ class GateGenConfig:
         check_float(f"{name}.min_gap", self.min_gap, 0.0)
         if self.max_extent is not None:
             check_float(f"{name}.max_extent", self.max_extent, 0.0, low_open=True)
-        check_float(f"{name}.max_turn", self.max_turn, 0.0, 175.0, low_open=True)
         check_float(f"{name}.max_grade", self.max_grade, 0.0, 10.0, low_open=True)
         check_float(f"{name}.max_incidence", self.max_incidence, 0.0, 89.9)
         check_choice(f"{name}.line", self.line, LINES)
@@ -146,20 +169,24 @@ class GateGenConfig:
 
     def _check_family(self, name: str) -> None:
         if isinstance(self.generator, str):
-            spec = get_spec(self.generator)
+            families = [get_spec(self.generator)]
         elif isinstance(self.generator, GeneratorSettings):
-            spec = spec_of(self.generator)
+            families = [part for part, _ in spec_of(self.generator).parts_of(self.generator)]
         else:
             raise TypeError(
                 f"{name}.generator must be a name or a settings object, got "
                 f"{self.generator!r} ({type(self.generator).__name__})"
             )
-        if spec.anchors is None:
-            known = [n for n in available_generators() if get_spec(n).anchors is not None]
-            raise ValueError(
-                f"{name}.generator {spec.name!r} has no anchors for gates; "
-                f"families that do: {', '.join(known)}"
-            )
+        for k, family in enumerate(families):
+            if family.anchors is None:
+                where = (
+                    f" in part {k} of the mixture" if isinstance(self.generator, Mixture) else ""
+                )
+                known = [n for n in available_generators() if get_spec(n).anchors is not None]
+                raise ValueError(
+                    f"{name}.generator {family.name!r}{where} has no anchors for gates; "
+                    f"families that do: {', '.join(known)}"
+                )
 
     def _check_elevation(self, name: str) -> None:
         elevation = self.elevation
@@ -180,8 +207,9 @@ class GateGenConfig:
 
     def _check_count(self, name: str) -> None:
         wanted = self.num_gates
+        source = "num_gates"
         if wanted is None:
-            source = f"the {self.spec.name!r} settings"
+            source = "the {!r} settings"
         elif isinstance(wanted, (tuple, list)):
             if len(wanted) != 2:
                 raise ValueError(f"{name}.num_gates must be an int or a (low, high) pair")
@@ -190,30 +218,30 @@ class GateGenConfig:
             if low > high:
                 raise ValueError(f"{name}.num_gates must be ordered, got ({low}, {high})")
             object.__setattr__(self, "num_gates", (low, high))
-            source = "num_gates"
         else:
             check_int(f"{name}.num_gates", wanted, low=3, high=GATE_LIMIT)
-            source = "num_gates"
-        low, high = self.count_range
-        if low < self.min_gates or high > self.max_gates:
-            raise ValueError(
-                f"{name}: {source} ask for {low} to {high} gates, outside "
-                f"[min_gates, max_gates] = [{self.min_gates}, {self.max_gates}]"
-            )
-        sites = getattr(self.settings, "num_sites", None)
-        if sites is not None and high > sites:
-            raise ValueError(
-                f"{name}: {high} gates need as many sites, but the {self.spec.name!r} settings "
-                f"have num_sites = {sites}"
-            )
+        names = self.spec.family_names(self.settings)
+        parts = self.spec.parts_of(self.settings)
+        for part, (_, own), (low, high) in zip(names, parts, self.count_ranges, strict=True):
+            if low < self.min_gates or high > self.max_gates:
+                raise ValueError(
+                    f"{name}: {source.format(part)} ask for {low} to {high} gates, outside "
+                    f"[min_gates, max_gates] = [{self.min_gates}, {self.max_gates}]"
+                )
+            sites = getattr(own, "num_sites", None)
+            if sites is not None and high > sites:
+                raise ValueError(
+                    f"{name}: {high} gates need as many sites, but the {part!r} settings "
+                    f"have num_sites = {sites}"
+                )
 
     def _check_possible(self, name: str) -> None:
         """Refuse what cannot be: limits that contradict each other, or no room."""
         fewest, most = self.count_range
-        turning = self.max_turn - 0.5
-        if fewest * turning < 360.0:
+        sharpest = _bounds(self.max_turn)[0]
+        if fewest * (sharpest - 0.5) < 360.0:
             raise ValueError(
-                f"{name}.max_turn: {fewest} gates turning at most {self.max_turn:g} degrees cannot "
+                f"{name}.max_turn: {fewest} gates turning at most {sharpest:g} degrees cannot "
                 f"close a loop: need max_turn >= {360.0 / fewest + 0.5:.6g}"
             )
         steepest = math.degrees(math.atan(self.max_grade))
@@ -253,20 +281,24 @@ class GateGenConfig:
         )
 
     @property
-    def anchors(self) -> AnchorSource:
-        """The family's anchors."""
-        source = self.spec.anchors
-        assert source is not None
-        return source
+    def count_ranges(self) -> list[tuple[int, int]]:
+        """Fewest and most gates of a course, by family."""
+        ranges = []
+        for part, own in self.spec.parts_of(self.settings):
+            assert part.anchors is not None
+            if self.num_gates is None:
+                ranges.append(part.anchors.count_range(own))
+            elif isinstance(self.num_gates, tuple):
+                ranges.append(self.num_gates)
+            else:
+                ranges.append((self.num_gates, self.num_gates))
+        return ranges
 
     @property
     def count_range(self) -> tuple[int, int]:
         """Fewest and most gates of a course."""
-        if self.num_gates is None:
-            return self.anchors.count_range(self.settings)
-        if isinstance(self.num_gates, tuple):
-            return self.num_gates
-        return self.num_gates, self.num_gates
+        fewest, most = zip(*self.count_ranges, strict=True)
+        return min(fewest), max(most)
 
     @property
     def heights(self) -> ElevationSettings:
@@ -285,24 +317,64 @@ class GateGenConfig:
         return self.max_grade if grade is None else grade
 
     @property
-    def free(self) -> bool:
-        """Whether gates may be flown in any order around the centre."""
-        return self.ordering == "random" or (
-            self.ordering == "sampled" and not self.anchors.angular
-        )
+    def free(self) -> list[bool]:
+        """Whether gates may be flown in any order, not only around the centre, by family."""
+        sources = [part.anchors for part, _ in self.spec.parts_of(self.settings)]
+        return [
+            self.ordering == "random"
+            or (self.ordering == "sampled" and source is not None and not source.angular)
+            for source in sources
+        ]
 
     def knobs(self) -> tuple[Knob, ...]:
         """Knobs in the order of the parameter table."""
-        return (GATE_WIDTH, SCALE, *self.spec.settings.knobs)
+        return (GATE_WIDTH, SCALE, MAX_TURN, *self.spec.knobs_of(self.settings))
 
     def knob_values(self) -> list[Range]:
         """Configured value or range of each knob."""
-        settings = self.settings
-        return [
-            self.gate_width,
-            self.scale,
-            *(getattr(settings, knob.name) for knob in settings.knobs),
-        ]
+        own = self.spec.knob_values(self.settings)
+        return [self.gate_width, self.scale, self.max_turn, *own]
+
+    def knob_columns(self) -> list[tuple[int, int]]:
+        """Draw counter and family (-1 for all) of each knob."""
+        return [(0, -1), (1, -1), (_TURN_DRAW, -1), *self.spec.knob_columns(self.settings)]
+
+    def difficulty_ranges(self, difficulty: float) -> dict[str, tuple[float, float]]:
+        """Ranges of the parameters that ``GateGenerator.set_difficulty`` writes, by name.
+
+        Args:
+            difficulty: Number in [0, 1].
+
+        Raises:
+            ValueError: If it is out of bounds.
+        """
+        turn = _bounds(self.max_turn)
+        roomy = max(EASY_TURN, _EASY_TURNING / self.count_range[0])
+        ends = {
+            "gate_width": narrowing(self.gate_width),
+            "max_turn": ((min(turn[0], roomy), min(turn[1], roomy)), turn),
+            **self.spec.anchor_difficulty_of(self.settings),
+        }
+        return difficulty_ranges(f"{type(self).__name__}.difficulty_ranges", ends, difficulty)
+
+    def at_difficulty(self, difficulty: float) -> GateGenConfig:
+        """This configuration with the ranges of a difficulty.
+
+        Its courses are those of this configuration after ``set_difficulty``.
+
+        Args:
+            difficulty: Number in [0, 1].
+
+        Raises:
+            ValueError: If it is out of bounds.
+        """
+        ranges = self.difficulty_ranges(difficulty)
+        return dataclasses.replace(
+            self,
+            gate_width=ranges.pop("gate_width"),
+            max_turn=ranges.pop("max_turn"),
+            generator=self.spec.with_ranges(self.settings, ranges),
+        )
 
     def rules(self) -> GateRules:
         """Sizes and limits as a kernel argument."""
@@ -317,7 +389,6 @@ class GateGenConfig:
         rules.approach = or_derived(self.approach)
         rules.min_radius = or_derived(self.min_radius)
         rules.max_extent = 0.0 if self.max_extent is None else self.max_extent
-        rules.max_turn = math.radians(self.max_turn)
         rules.max_grade = self.max_grade
         rules.max_incidence = math.radians(self.max_incidence)
         leans = self.align == "tangent" and self.varies

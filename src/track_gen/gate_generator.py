@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from track_gen.batch import overlay_rows, row_slice
@@ -12,8 +14,8 @@ from track_gen.batch_generator import BatchGenerator
 from track_gen.elevation import make_profile
 from track_gen.executor import Executor, Pipeline, usable_cores
 from track_gen.gate_batch import GateSequence
-from track_gen.gate_config import GateGenConfig
-from track_gen.generators.spec import AnchorJob
+from track_gen.gate_config import FIRST_GATE_KNOB, GateGenConfig
+from track_gen.generators.spec import AnchorJob, Command
 from track_gen.parameters import ParameterTable, draw_knobs
 from track_gen.rng import PerEnvSeededRNG
 from track_gen.stages.gate_heights import GateHeightScratch, place_gates
@@ -34,7 +36,7 @@ from track_gen.stages.gate_order import (
     reorder_gates,
 )
 from track_gen.stages.gate_validity import judge_gates
-from track_gen.stages.gates import draw_counts
+from track_gen.stages.gates import draw_counts, split_orders
 from track_gen.stages.resample import BOX_SIDE
 from track_gen.status import GateStatus
 
@@ -62,6 +64,10 @@ class _Buffers:
     anchors: wp.array
     order: wp.array
     points: wp.array
+    part_pending: wp.array
+    free_pending: wp.array
+    angular_pending: wp.array
+    family: dict[str, Any]
 
 
 @dataclass
@@ -70,9 +76,10 @@ class _PipelineBuilder:
 
     config: GateGenConfig
     legal: wp.array
+    columns: wp.array
+    ranges: wp.array
     buffers: _Buffers
     gates: GateSequence
-    family: dict[str, wp.array]
     order_scratch: GateOrderScratch
     layout_scratch: GateLayoutScratch
     height_scratch: GateHeightScratch
@@ -83,6 +90,7 @@ class _PipelineBuilder:
         """Prepare all launches for the rows ``low`` to ``high``."""
         b = row_slice(self.buffers, low, high)
         gates = row_slice(self.gates, low, high)
+        config = self.config
         start = [
             draw_knobs(
                 b.seeds,
@@ -97,28 +105,30 @@ class _PipelineBuilder:
                 0.0,
                 self.lanes,
                 self.device,
+                gates.family,
+                self.columns,
+                config.spec.num_weights(config.settings),
             ),
             draw_counts(
                 b.seeds,
                 b.episode,
                 b.active,
                 gates.status,
+                gates.family,
+                self.ranges,
                 gates.count,
                 gates.valid,
-                self.config.count_range,
                 self.lanes,
                 self.device,
             ),
         ]
-        family = {name: array[low:high] for name, array in self.family.items()}
         scratch = (
             row_slice(self.order_scratch, low, high),
             row_slice(self.layout_scratch, low, high),
             row_slice(self.height_scratch, low, high),
         )
         attempts = [
-            self._attempt(attempt, b, gates, family, *scratch)
-            for attempt in range(self.config.max_attempts)
+            self._attempt(attempt, b, gates, *scratch) for attempt in range(config.max_attempts)
         ]
         return Pipeline(start=start, attempts=attempts, pending=b.pending)
 
@@ -127,13 +137,13 @@ class _PipelineBuilder:
         attempt: int,
         b: _Buffers,
         gates: GateSequence,
-        family: dict[str, wp.array],
         order_scratch: GateOrderScratch,
         layout_scratch: GateLayoutScratch,
         height_scratch: GateHeightScratch,
-    ) -> list[wp.Launch]:
+    ) -> Sequence[Command]:
         """Anchors, order, layout, heights, verdict."""
         config, lanes, device = self.config, self.lanes, self.device
+        spec, settings = config.spec, config.settings
         rules = config.rules()
         arrays = gates.arrays()
         job = AnchorJob(
@@ -145,12 +155,14 @@ class _PipelineBuilder:
             max_count=config.count_range[1],
             attempt=attempt,
             anchors=b.anchors,
-            scratch=family,
-            first_knob=2,
+            scratch=b.family,
+            first_knob=FIRST_GATE_KNOB,
             lanes=lanes,
             device=device,
+            family=gates.family,
+            part_pending=b.part_pending,
         )
-        launches = list(config.anchors.launches(config.settings, job))
+        launches = list(spec.anchor_launches(settings, job))
         launches.append(
             order_gates(
                 b.seeds,
@@ -163,7 +175,9 @@ class _PipelineBuilder:
                 b.solved,
                 attempt,
                 _ORDER_KINDS[config.ordering],
-                BOX_SIDE if config.spec.fit_of(config.settings) == "box" else 0.0,
+                BOX_SIDE,
+                spec.fit_bits(settings),
+                gates.family,
                 rules,
                 order_scratch,
                 lanes,
@@ -171,13 +185,23 @@ class _PipelineBuilder:
             )
         )
 
+        free = sum(flag << k for k, flag in enumerate(config.free))
+        free_pending = angular_pending = b.pending
+        if len(set(config.free)) > 1:
+            free_pending, angular_pending = b.free_pending, b.angular_pending
+            launches.append(
+                split_orders(
+                    b.pending, gates.family, free, free_pending, angular_pending, lanes, device
+                )
+            )
+
         def reorder(round: int) -> wp.Launch:
             return reorder_gates(
                 b.seeds,
                 b.episode,
                 gates.count,
                 b.knobs,
-                b.pending,
+                free_pending,
                 b.solved,
                 b.anchors,
                 b.order,
@@ -189,9 +213,11 @@ class _PipelineBuilder:
                 device,
             )
 
-        def relax(first: int, last: int, growth: float, blending: float, angular: bool):
+        def relax(
+            pending: wp.array, first: int, last: int, growth: float, blending: float, angular: bool
+        ) -> wp.Launch:
             return relax_gates(
-                b.pending,
+                pending,
                 gates.count,
                 b.knobs,
                 b.anchors,
@@ -210,14 +236,14 @@ class _PipelineBuilder:
                 device,
             )
 
-        if config.free:
+        if any(config.free):
             for round in range(FREE_STAGES):
                 launches.append(reorder(round))
-                launches.append(relax(round, round, FREE_GROWTH, 0.0, False))
+                launches.append(relax(free_pending, round, round, FREE_GROWTH, 0.0, False))
             launches.append(reorder(-1))
-            launches.append(relax(0, RESORT_STAGES - 1, 0.0, _RESORT_BLEND, True))
-        else:
-            launches.append(relax(0, RING_STAGES - 1, 0.0, _RING_BLEND, True))
+            launches.append(relax(free_pending, 0, RESORT_STAGES - 1, 0.0, _RESORT_BLEND, True))
+        if not all(config.free):
+            launches.append(relax(angular_pending, 0, RING_STAGES - 1, 0.0, _RING_BLEND, True))
         launches.append(
             place_gates(
                 b.seeds,
@@ -283,18 +309,25 @@ class GateGenerator(BatchGenerator):
             raise TypeError(f"GateGenerator needs a GateGenConfig, got {type(config).__name__}")
         super().__init__(config, GateGenConfig, rng, capture)
         device = self.device
+        spec, settings = config.spec, config.settings
 
         E, G = config.num_envs, config.max_gates
         self.parameters = ParameterTable(
-            config.knobs(), config.knob_values(), E, device, owner="generator.parameters"
+            config.knobs(),
+            config.knob_values(),
+            E,
+            device,
+            owner="generator.parameters",
+            columns=config.knob_columns(),
         )
         self.gates = self._published = GateSequence.allocate(E, G, device)
-        family, order_scratch, layout_scratch, height_scratch = overlay_rows(
+        templates = spec.anchor_templates(settings, G, device)
+        order_scratch, layout_scratch, height_scratch, *families = overlay_rows(
             [
-                config.anchors.allocate(config.settings, G, 1, device),
                 GateOrderScratch.allocate(1, G, device),
                 GateLayoutScratch.allocate(1, G, device),
                 GateHeightScratch.allocate(1, G, device),
+                *templates,
             ],
             E,
             device,
@@ -322,13 +355,19 @@ class GateGenerator(BatchGenerator):
             anchors=rows(wp.vec2f),
             order=rows(wp.int32),
             points=rows(wp.vec2f),
+            part_pending=wp.zeros((E, len(templates)), dtype=wp.bool, device=device),
+            free_pending=flags(),
+            angular_pending=flags(),
+            family=spec.job_scratch(settings, families),
         )
+        ranges = np.array(config.count_ranges, dtype=np.int32)
         builder = _PipelineBuilder(
             config=config,
             legal=self.parameters.legal,
+            columns=self.parameters.columns,
+            ranges=wp.array(ranges, dtype=wp.int32, device=device),
             buffers=self._buffers,
             gates=self.gates,
-            family=family,
             order_scratch=order_scratch,
             layout_scratch=layout_scratch,
             height_scratch=height_scratch,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import warp as wp
 
 __all__ = ["LINE_SAMPLES", "GateRules", "GateSizes", "bounding_box", "boxes_apart", "gate_sizes"]
@@ -25,7 +27,6 @@ class GateRules:
     approach: wp.float32
     min_radius: wp.float32
     max_extent: wp.float32
-    max_turn: wp.float32
     max_grade: wp.float32
     max_incidence: wp.float32
     lean: wp.float32
@@ -37,7 +38,7 @@ class GateRules:
 
 @wp.struct
 class GateSizes:
-    """Sizes of one env's gates [length]."""
+    """Sizes of one env's gates [length] and its largest turn [rad]."""
 
     half_width: wp.float32
     half_height: wp.float32
@@ -47,6 +48,7 @@ class GateSizes:
     approach: wp.float32
     radius: wp.float32
     lean: wp.float32
+    max_turn: wp.float32
 
 
 @wp.func
@@ -57,13 +59,14 @@ def _or_else(value: float, default: float) -> float:
 
 
 @wp.func
-def gate_sizes(rules: GateRules, width: float) -> GateSizes:
-    """Sizes that follow from the width of the opening.
+def gate_sizes(rules: GateRules, knobs: wp.array2d[wp.float32], env: int) -> GateSizes:
+    """Sizes that follow from the width of the opening, and the largest turn: columns 0 and 2.
 
     ``outer`` and ``outer_height`` are half the outer rectangle, the opening with its clearance;
     ``gap`` is the least distance of two gates; ``approach`` half the depth of the corridor that
     other gates keep free; ``lean`` how far a gate that dives or climbs reaches in plan.
     """
+    width = knobs[env, 0]
     clearance = _or_else(rules.clearance, 0.5 * width)
     sizes = GateSizes()
     sizes.half_width = 0.5 * width
@@ -74,6 +77,7 @@ def gate_sizes(rules: GateRules, width: float) -> GateSizes:
     sizes.approach = _or_else(rules.approach, width)
     sizes.radius = _or_else(rules.min_radius, 0.75 * width)
     sizes.lean = rules.lean * sizes.outer_height
+    sizes.max_turn = knobs[env, 2] * wp.static(math.pi / 180.0)
     return sizes
 
 

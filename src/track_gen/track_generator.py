@@ -14,7 +14,6 @@ import warp as wp
 from track_gen.batch import Track, overlay_rows, row_slice
 from track_gen.batch_generator import BatchGenerator
 from track_gen.config import TrackGenConfig
-from track_gen.difficulty import Difficulty
 from track_gen.executor import Executor, Pipeline, usable_cores
 from track_gen.generators.spec import (
     FIRST_KNOB,
@@ -285,7 +284,6 @@ class TrackGenerator(BatchGenerator):
             owner="generator.parameters",
             columns=[(0, -1), (1, -1), *spec.knob_columns(self._settings)],
         )
-        self._difficulty: Difficulty | None = None
         self.track = self._published = Track.allocate(E, N, device)
 
         relax_config = config.relax_config()
@@ -350,11 +348,6 @@ class TrackGenerator(BatchGenerator):
         self._executor = Executor(builder, E, device, threads)
 
     @property
-    def families(self) -> tuple[str, ...]:
-        """Names of the families by the index in ``track.family``; more than one in a mixture."""
-        return self._spec.family_names(self._settings)
-
-    @property
     def on_progress(self) -> Callable[[int, int], None] | None:
         """Called with (iterations done, envs still growing) by host-driven families.
 
@@ -401,20 +394,11 @@ class TrackGenerator(BatchGenerator):
     def set_difficulty(self, value: Any, mask: Any = None) -> None:
         """Set the difficulty of envs: 0 is wide and round, 1 narrow and twisty.
 
-        Writes the bounds of the half width and of the family's knobs that
-        ``TrackGenConfig.difficulty_ranges`` names into ``parameters``, on the device; all other
-        parameters stay. It takes effect when an env is next generated, in captured graphs too.
-        After a first call, a number or an array on the device allocates nothing and can be
-        captured.
-
-        Args:
-            value: Number in [0, 1], or float32 of shape [E] as Warp array, torch tensor or NumPy
-                array. Values on the device are not read back: one outside [0, 1] gives PARAMETER.
-            mask: Envs to set, bool [E] as Warp array, torch tensor or NumPy array, or None for all.
+        See :meth:`BatchGenerator.set_difficulty`.
 
         Raises:
-            ValueError: If a value on the host is out of bounds, a shape or device is wrong, or a
-                fixed ``spacing`` does not fit the half width at difficulty 1.
+            ValueError: As there, or if a fixed ``spacing`` does not fit the half width at
+                difficulty 1.
             TypeError: If a type is wrong.
 
         Warns:
@@ -431,9 +415,4 @@ class TrackGenerator(BatchGenerator):
                     f"N_max={sufficient} suffices for 99.9 % of them.",
                     stacklevel=2,
                 )
-            self._difficulty = Difficulty(
-                self.parameters,
-                self.config.difficulty_ranges(0.0),
-                self.config.difficulty_ranges(1.0),
-            )
-        self._difficulty.set("TrackGenerator.set_difficulty", value, mask)
+        super().set_difficulty(value, mask)

@@ -12,7 +12,6 @@ from conftest import family, make, raw_bytes
 from track_gen import (
     Bezier,
     Checkpoint,
-    GateGenConfig,
     Hull,
     Mixture,
     Polar,
@@ -202,5 +201,3 @@ def test_errors():
     config = TrackGenConfig(num_envs=1, half_width=0.1, generator=Mixture({Hull(): (0, 2)}))
     assert [knob.name for knob in config.knobs()][-2:] == ["hull.displacement", "hull.weight"]
     assert config.knob_values()[-1] == (0, 2)
-    with pytest.raises(ValueError, match="no anchors"):
-        GateGenConfig(num_envs=1, generator=Mixture({Hull(): 1}))

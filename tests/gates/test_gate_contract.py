@@ -14,7 +14,17 @@ import torch
 import warp as wp
 from gate_cells import CELLS, FAMILIES, courses, make_gates
 
-from track_gen import GateGenConfig, GateGenerator, GateSequence, GateStatus, PerEnvSeededRNG
+from track_gen import (
+    Checkpoint,
+    GateGenConfig,
+    GateGenerator,
+    GateSequence,
+    GateStatus,
+    Hull,
+    Mixture,
+    PerEnvSeededRNG,
+    Polar,
+)
 
 families = pytest.mark.parametrize("name", FAMILIES)
 ORDERINGS = ("ccw", "random")
@@ -362,6 +372,7 @@ def lane_cases():
     yield {"generator": "hull", "ordering": "random", **CELLS["arena"], "max_extent": 14.0}
     yield {"generator": "polar", "line": "centripetal", "max_extent": 16.0}
     yield {"generator": "voronoi", "ordering": "sampled", **CELLS["climb"]}
+    yield {"generator": Mixture({Hull(): 1, Polar(): 1, Checkpoint(): 1}), "ordering": "sampled"}
 
 
 def main(lanes: int) -> None:

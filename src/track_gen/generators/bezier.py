@@ -273,5 +273,6 @@ SPEC = GeneratorSpec(
         count_range=lambda settings: (settings.min_corners, settings.max_corners),
         allocate=lambda settings, max_count, num_envs, device: {},
         angular=False,
+        difficulty={"min_corner_distance": ((0.1, 0.14), (0.0, 0.05))},
     ),
 )

@@ -554,5 +554,6 @@ SPEC = GeneratorSpec(
         count_range=lambda settings: (settings.num_checkpoints, settings.num_checkpoints),
         allocate=_allocate_anchors,
         angular=True,
+        difficulty={name: Checkpoint.difficulty[name] for name in ("radius_min", "angle_jitter")},
     ),
 )

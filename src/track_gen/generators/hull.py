@@ -316,5 +316,6 @@ SPEC = GeneratorSpec(
             num_envs, max_count, device
         ),
         angular=False,
+        difficulty=Hull.difficulty,
     ),
 )

@@ -12,14 +12,14 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import warp as wp
 
 from track_gen.block import block_launch
 from track_gen.checks import check_range
 from track_gen.generators.spec import (
-    FIRST_KNOB,
+    AnchorJob,
     Command,
     CurveJob,
     GeneratorSettings,
@@ -30,6 +30,8 @@ from track_gen.parameters import Knob, Range
 __all__ = ["MAX_PARTS", "Mixture", "mixture_spec"]
 
 wp.set_module_options({"enable_backward": False})
+
+Job = TypeVar("Job", CurveJob, AnchorJob)
 
 MAX_PARTS = 16
 """Largest number of parts: a bit each says how a part gets its size."""
@@ -107,7 +109,8 @@ class MixtureSpec(GeneratorSpec):
     parts: tuple[GeneratorSpec, ...]
     """The families of the parts."""
 
-    def _pairs(self, settings: Mixture) -> list[tuple[GeneratorSpec, GeneratorSettings]]:
+    def parts_of(self, settings: Mixture) -> list[tuple[GeneratorSpec, GeneratorSettings]]:
+        """Families of the parts and their settings."""
         return list(zip(self.parts, settings.settings, strict=True))
 
     def family_names(self, settings: Mixture) -> tuple[str, ...]:
@@ -120,42 +123,46 @@ class MixtureSpec(GeneratorSpec):
             names.append(name)
         return tuple(names)
 
-    def fit_bits(self, settings: Mixture) -> int:
-        """Bit k is set if the curves of part k are fitted to the box."""
-        return sum(s.fit_bits(own) << k for k, (s, own) in enumerate(self._pairs(settings)))
-
     def knobs_of(self, settings: Mixture) -> tuple[Knob, ...]:
         """Knobs of all parts with their names in front, then the weights."""
         names = self.family_names(settings)
         knobs = [
             dataclasses.replace(knob, name=f"{name}.{knob.name}")
-            for name, (spec, own) in zip(names, self._pairs(settings), strict=True)
+            for name, (spec, own) in zip(names, self.parts_of(settings), strict=True)
             for knob in spec.knobs_of(own)
         ]
         return (*knobs, *(Knob(f"{name}.weight", 0.0, math.inf) for name in names))
 
     def knob_values(self, settings: Mixture) -> list[Range]:
         """Configured values of all parts, then the weights."""
-        values = [v for spec, own in self._pairs(settings) for v in spec.knob_values(own)]
+        values = [v for spec, own in self.parts_of(settings) for v in spec.knob_values(own)]
         return [*values, *(weight for _, weight in settings.parts)]
 
     def knob_columns(self, settings: Mixture) -> list[tuple[int, int]]:
         """Draw counters as in each family alone, and the part that a column belongs to."""
         columns = [
             (draw, part)
-            for part, (spec, own) in enumerate(self._pairs(settings))
+            for part, (spec, own) in enumerate(self.parts_of(settings))
             for draw, _ in spec.knob_columns(own)
         ]
         return [*columns, *((_FIRST_WEIGHT_DRAW + k, -1) for k in range(len(self.parts)))]
 
     def difficulty_of(self, settings: Mixture) -> dict[str, tuple[Range, Range]]:
         """Ranges of all parts with their names in front."""
+        return self._named(settings, [s.difficulty_of(own) for s, own in self.parts_of(settings)])
+
+    def anchor_difficulty_of(self, settings: Mixture) -> dict[str, tuple[Range, Range]]:
+        """The same for gate courses."""
+        ranges = [s.anchor_difficulty_of(own) for s, own in self.parts_of(settings)]
+        return self._named(settings, ranges)
+
+    def _named(
+        self, settings: Mixture, ranges: list[dict[str, tuple[Range, Range]]]
+    ) -> dict[str, tuple[Range, Range]]:
         return {
-            f"{name}.{knob}": ranges
-            for name, (spec, own) in zip(
-                self.family_names(settings), self._pairs(settings), strict=True
-            )
-            for knob, ranges in spec.difficulty_of(own).items()
+            f"{name}.{knob}": ends
+            for name, own in zip(self.family_names(settings), ranges, strict=True)
+            for knob, ends in own.items()
         }
 
     def with_ranges(self, settings: Mixture, ranges: Mapping[str, Range]) -> Mixture:
@@ -175,40 +182,58 @@ class MixtureSpec(GeneratorSpec):
         """One per part."""
         return len(self.parts)
 
-    def scratch_templates(self, settings: Mixture, device: wp.Device) -> list[dict[str, wp.array]]:
-        """Scratch of each part: a row belongs to one part only, so they share memory."""
-        return [spec.allocate(own, 1, device) for spec, own in self._pairs(settings)]
-
     def job_scratch(self, settings: Mixture, arrays: list[dict[str, wp.array]]) -> dict[str, Any]:
         """Scratch of the parts by name."""
         return dict(zip(self.family_names(settings), arrays, strict=True))
 
+    def part_jobs(self, settings: Mixture, job: Job) -> list[Job]:
+        """The job of each part: its envs, its scratch, its knobs."""
+        assert job.part_pending is not None
+        jobs = []
+        first_knob = job.first_knob
+        names = self.family_names(settings)
+        for k, (part, own) in enumerate(self.parts_of(settings)):
+            changes: dict[str, Any] = {
+                "pending": job.part_pending[:, k],
+                "scratch": job.scratch[names[k]],
+                "first_knob": first_knob,
+                "family": None,
+                "part_pending": None,
+            }
+            jobs.append(dataclasses.replace(job, **changes))
+            first_knob += len(part.knobs_of(own))
+        return jobs
+
+    def anchor_launches(self, settings: Mixture, job: AnchorJob) -> list[wp.Launch]:
+        """Prepare the launches of all parts' anchors; runs nothing.
+
+        Raises:
+            ValueError: If a part has no anchors.
+        """
+        launches = [_split_pending(job)]
+        parts = zip(self.parts_of(settings), self.part_jobs(settings, job), strict=True)
+        for (part, own), part_job in parts:
+            launches.extend(part.anchor_launches(own, part_job))
+        return launches
+
+
+def _split_pending(job: CurveJob | AnchorJob) -> wp.Launch:
+    assert job.family is not None and job.part_pending is not None
+    return block_launch(
+        split_pending_kernel,
+        job.num_envs,
+        job.lanes,
+        inputs=[job.pending, job.family],
+        outputs=[job.part_pending],
+        device=job.device,
+    )
+
 
 def _launches(settings: Mixture, job: CurveJob, spec: MixtureSpec) -> list[Command]:
-    assert job.family is not None and job.part_pending is not None
-    launches: list[Command] = [
-        block_launch(
-            split_pending_kernel,
-            job.num_envs,
-            job.lanes,
-            inputs=[job.pending, job.family],
-            outputs=[job.part_pending],
-            device=job.device,
-        )
-    ]
-    first_knob = FIRST_KNOB
-    names = spec.family_names(settings)
-    for k, (part, own) in enumerate(spec._pairs(settings)):
-        part_job = dataclasses.replace(
-            job,
-            pending=job.part_pending[:, k],
-            scratch=job.scratch[names[k]],
-            first_knob=first_knob,
-            family=None,
-            part_pending=None,
-        )
+    launches: list[Command] = [_split_pending(job)]
+    parts = zip(spec.parts_of(settings), spec.part_jobs(settings, job), strict=True)
+    for (part, own), part_job in parts:
         launches.extend(part.launches(own, part_job))
-        first_knob += len(part.knobs_of(own))
     return launches
 
 

@@ -300,5 +300,6 @@ SPEC = GeneratorSpec(
         count_range=lambda settings: (settings.num_knots, settings.num_knots),
         allocate=lambda settings, max_count, num_envs, device: {},
         angular=True,
+        difficulty=Polar.difficulty,
     ),
 )

@@ -158,7 +158,7 @@ class AnchorJob:
     """Attempt, from 0; part of the counter of every draw."""
     anchors: wp.array
     """Output: anchors in the order of drawing, vec2f, shape [E, >= max_count]."""
-    scratch: dict[str, wp.array]
+    scratch: dict[str, Any]
     """Arrays as ``AnchorSource.allocate`` made them, first dimension E."""
     first_knob: int
     """Column of the family's first knob in ``knobs``."""
@@ -166,6 +166,10 @@ class AnchorJob:
     """Block size."""
     device: wp.Device
     """Device of all arrays."""
+    family: wp.array | None = None
+    """Family of each env, int32, shape [E]; of interest to a mixture only."""
+    part_pending: wp.array | None = None
+    """Scratch of a mixture: ``pending`` of each family's envs, bool, shape [E, families]."""
 
     @property
     def num_envs(self) -> int:
@@ -185,6 +189,9 @@ class AnchorSource:
     """Allocate the scratch: (settings, max_count, num_envs, device) to arrays with E rows."""
     angular: bool
     """Whether anchors are drawn in angular order around the origin."""
+    difficulty: Mapping[str, tuple[Range, Range]] = dataclasses.field(default_factory=dict)
+    """Knobs of the anchors that the difficulty moves: their ranges at 0 (round) and at 1 (twisty),
+    legal with any number of anchors."""
 
 
 def _no_scratch(settings: Any, num_envs: int, device: wp.Device) -> dict[str, wp.array]:
@@ -231,13 +238,18 @@ class GeneratorSpec:
 
     # A mixture answers these for its parts.
 
+    def parts_of(self, settings: Any) -> list[tuple[GeneratorSpec, Any]]:
+        """Families and their settings by the index in ``Track.family``."""
+        return [(self, settings)]
+
     def family_names(self, settings: Any) -> tuple[str, ...]:
         """Names by the index in ``Track.family``."""
         return (self.name,)
 
     def fit_bits(self, settings: Any) -> int:
         """Bit k is set if the curves of family k are fitted to the box."""
-        return int(self.fit_of(settings) == "box")
+        parts = self.parts_of(settings)
+        return sum((spec.fit_of(own) == "box") << k for k, (spec, own) in enumerate(parts))
 
     def knobs_of(self, settings: Any) -> tuple[Knob, ...]:
         """Columns of the parameter table after ``half_width`` and ``scale``."""
@@ -255,6 +267,10 @@ class GeneratorSpec:
         """Ranges at difficulty 0 and 1 of the knobs that it moves, by name in the table."""
         return dict(settings.difficulty)
 
+    def anchor_difficulty_of(self, settings: Any) -> dict[str, tuple[Range, Range]]:
+        """The same for gate courses."""
+        return {} if self.anchors is None else dict(self.anchors.difficulty)
+
     def with_ranges(self, settings: Any, ranges: Mapping[str, Range]) -> Any:
         """Settings with other values of some knobs, by name in the table."""
         return dataclasses.replace(settings, **ranges) if ranges else settings
@@ -264,9 +280,29 @@ class GeneratorSpec:
         return 0
 
     def scratch_templates(self, settings: Any, device: wp.Device) -> list[dict[str, wp.array]]:
-        """Scratch of one row for each family; they may share memory."""
-        return [self.allocate(settings, 1, device)]
+        """Scratch of one row for each family: a row belongs to one, so they may share memory."""
+        return [spec.allocate(own, 1, device) for spec, own in self.parts_of(settings)]
+
+    def anchor_templates(
+        self, settings: Any, max_count: int, device: wp.Device
+    ) -> list[dict[str, wp.array]]:
+        """The same for the anchors of families that have some."""
+        return [
+            spec.anchors.allocate(own, max_count, 1, device)
+            for spec, own in self.parts_of(settings)
+            if spec.anchors is not None
+        ]
 
     def job_scratch(self, settings: Any, arrays: list[dict[str, wp.array]]) -> dict[str, Any]:
-        """``CurveJob.scratch`` from the arrays that :meth:`scratch_templates` described."""
+        """Scratch of a job from the arrays that its templates described."""
         return arrays[0]
+
+    def anchor_launches(self, settings: Any, job: AnchorJob) -> list[wp.Launch]:
+        """Prepare the launches that write ``job.anchors``; runs nothing.
+
+        Raises:
+            ValueError: If the family has no anchors.
+        """
+        if self.anchors is None:
+            raise ValueError(f"generator {self.name!r} has no anchors for gates")
+        return self.anchors.launches(settings, job)

@@ -512,5 +512,6 @@ SPEC = GeneratorSpec(
         count_range=lambda settings: (settings.num_anchors, settings.num_anchors),
         allocate=_allocate_anchors,
         angular=True,
+        difficulty=Voronoi.difficulty,
     ),
 )

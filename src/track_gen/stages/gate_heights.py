@@ -119,7 +119,7 @@ def place_gates_kernel(
     if not pending_in[env]:
         return
     count = count_in[env]
-    sizes = gate_sizes(rules, knobs_in[env, 0])
+    sizes = gate_sizes(rules, knobs_in, env)
     for i in range(count + lane, position_out.shape[1], wp.block_dim()):
         nothing = wp.vec3f(wp.nan, wp.nan, wp.nan)
         position_out[env, i] = nothing
@@ -250,7 +250,7 @@ def place_gates(
         seeds: Seeds, int32, shape [E].
         episode: Episode counters, int32, shape [E].
         count: Gates of each env, int32, shape [E].
-        knobs: Drawn knobs, float32, shape [E, P]: gate width first.
+        knobs: Drawn knobs, float32, shape [E, P]: gate width, scale and largest turn first.
         pending: Envs to work on, bool, shape [E].
         points: Gate centres in plan [length], vec2f, shape [E, G].
         gates: Outputs by the field names of ``GateSequence``, shape [E, G].

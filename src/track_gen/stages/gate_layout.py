@@ -275,7 +275,7 @@ def _relax(
             contacts[env, k] = wp.vec3f(contact[0], contact[1], contact[2])
         block_sync()
 
-        limit = rules.max_turn - wp.static(4.0 * _DEGREE)
+        limit = sizes.max_turn - wp.static(4.0 * _DEGREE)
         for i in range(lane, count, wp.block_dim()):
             bend = (
                 wp.max(curvature[env, i][0], curvature[env, previous_index(i, count)][1])
@@ -293,7 +293,7 @@ def _relax(
             moves[env, i] = wp.vec2f(line[0], line[1])
             if bend > 0.98:
                 flags |= wp.static(_VIOLATED | _CROWDED)
-            if turn > rules.max_turn - wp.static(0.25 * _DEGREE):
+            if turn > sizes.max_turn - wp.static(0.25 * _DEGREE):
                 flags |= wp.static(_VIOLATED)
         if angular:
             total = float(0.0)
@@ -453,7 +453,7 @@ def relax_gates_kernel(
     count = count_in[env]
     if count < 3 or solved_out[env] != 0:
         return
-    sizes = gate_sizes(rules, knobs_in[env, 0])
+    sizes = gate_sizes(rules, knobs_in, env)
     stage = first_stage
     solved = int(0)
     sweeps = int(0)
@@ -467,7 +467,7 @@ def relax_gates_kernel(
             env,
             lane,
             count,
-            rules.max_turn - wp.static(4.0 * _DEGREE),
+            sizes.max_turn - wp.static(4.0 * _DEGREE),
         )
         block_sync()
         sweeps = _relax(
@@ -518,7 +518,7 @@ def relax_gates(
     Args:
         pending: Envs to work on, bool, shape [E].
         count: Gates of each env, int32, shape [E].
-        knobs: Drawn knobs, float32, shape [E, P]: gate width and scale first.
+        knobs: Drawn knobs, float32, shape [E, P]: gate width, scale and largest turn first.
         anchors: Placed anchors [length], vec2f, shape [E, G].
         order: Anchor at each place of the course, int32, shape [E, G].
         points: Output: gate centres in flying order [length], vec2f, shape [E, G].

@@ -119,6 +119,8 @@ def order_gates_kernel(
     attempt: int,
     kind: int,
     box_side: float,
+    fit_box: int,
+    family_in: wp.array[wp.int32],
     # Scratch:
     keys: wp.array2d[wp.float32],
     # In and out:
@@ -129,6 +131,8 @@ def order_gates_kernel(
 ):
     """Centre the anchors, order them, and scale them so that the gates have room. Dim (E, lanes).
 
+    The longer side of the anchors' box becomes ``box_side * scale`` if the bit of the family is set
+    in ``fit_box``.
     ``solved_out`` becomes 0: no stage has a course yet.
     """
     env, thread = wp.tid()
@@ -140,13 +144,13 @@ def order_gates_kernel(
         solved_out[env] = 0
     if count < 3:
         return
-    sizes = gate_sizes(rules, knobs_in[env, 0])
+    sizes = gate_sizes(rules, knobs_in, env)
     scale = knobs_in[env, 1]
     mean = wp.vec2f(0.0, 0.0)
     for i in range(count):
         mean += anchors[env, i]
     mean = mean / float(count)
-    if box_side > 0.0:
+    if ((fit_box >> family_in[env]) & 1) != 0:
         raw = bounding_box(anchors, env, count)
         scale = scale * box_side / wp.max(wp.max(raw[2] - raw[0], raw[3] - raw[1]), 1.0e-3)
     block_sync()
@@ -274,8 +278,8 @@ def reorder_gates_kernel(
     count = count_in[env]
     if count < 4 or solved_in[env] != 0:
         return
-    sizes = gate_sizes(rules, knobs_in[env, 0])
-    limit = rules.max_turn - wp.static(20.0 * _DEGREE)
+    sizes = gate_sizes(rules, knobs_in, env)
+    limit = sizes.max_turn - wp.static(20.0 * _DEGREE)
     if round != 0:
         kind = wp.static(SHUFFLE)
         if round < 0:
@@ -368,6 +372,8 @@ def order_gates(
     attempt: int,
     kind: int,
     box_side: float,
+    fit_box: int,
+    family: wp.array,
     rules: GateRules,
     scratch: GateOrderScratch,
     lanes: int,
@@ -379,14 +385,16 @@ def order_gates(
         seeds: Seeds, int32, shape [E].
         episode: Episode counters, int32, shape [E].
         count: Gates of each env, int32, shape [E].
-        knobs: Drawn knobs, float32, shape [E, P]: gate width and scale first.
+        knobs: Drawn knobs, float32, shape [E, P]: gate width, scale and largest turn first.
         pending: Envs to work on, bool, shape [E].
         anchors: Anchors of the family, vec2f, shape [E, G]; overwritten by placed ones [length].
         order: Output: anchor at each place, int32, shape [E, G].
         solved: Output, int32, shape [E]: 0.
         attempt: Attempt, from 0.
         kind: SHUFFLE, ANGULAR or AS_DRAWN.
-        box_side: Longer side of the anchors' box at scale 1; 0 leaves them as they are.
+        box_side: Longer side of the anchors' box at scale 1, for the families of ``fit_box``.
+        fit_box: Bit k is set if the anchors of family k are fitted to the box.
+        family: Family of each env, int32, shape [E].
         rules: Sizes and limits.
         scratch: Working arrays.
         lanes: Block size.
@@ -406,6 +414,8 @@ def order_gates(
             attempt,
             kind,
             box_side,
+            fit_box,
+            family,
             scratch.keys,
             anchors,
         ],

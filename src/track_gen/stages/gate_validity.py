@@ -17,7 +17,7 @@ from track_gen.flight_line import (
     interval_reach,
     write_gate_lines,
 )
-from track_gen.gate_rules import GateRules, boxes_apart, gate_sizes
+from track_gen.gate_rules import GateRules, GateSizes, boxes_apart, gate_sizes
 from track_gen.geometry import cross, turn_angle
 from track_gen.polyline import next_index, planar, previous_index
 from track_gen.status import GateStatus
@@ -35,20 +35,18 @@ def _pair_flags(
     position: wp.array2d[wp.vec3f],
     tangent: wp.array2d[wp.vec3f],
     normal: wp.array2d[wp.vec3f],
-    rules: GateRules,
-    width: float,
+    sizes: GateSizes,
     env: int,
     i: int,
     j: int,
 ) -> int:
     """Reasons of an ordered pair: spacing, overlap, frame ``j`` in the approach of gate ``i``."""
-    sizes = gate_sizes(rules, width)
     flags = int(0)
     between = position[env, j] - position[env, i]
     distance = wp.length(between)
     outer = wp.vec3f(0.0, sizes.outer, sizes.outer_height)
     corridor = wp.vec3f(sizes.approach, sizes.half_width, sizes.half_height)
-    tolerance = 1.0e-5 * width
+    tolerance = 2.0e-5 * sizes.half_width
     if i < j:
         if distance < wp.static(1.0 - 1.0e-5) * sizes.gap:
             flags |= wp.static(int(GateStatus.SPACING))
@@ -148,6 +146,7 @@ def _gate_flags(
     lines: wp.array2d[wp.vec4f],
     rules: GateRules,
     radius: float,
+    max_turn: float,
     env: int,
     i: int,
     count: int,
@@ -163,7 +162,7 @@ def _gate_flags(
     leave = position[env, next_index(i, count)] - here
     enter = here - position[env, previous_index(i, count)]
     turn = turn_angle(planar(enter), planar(leave))
-    if not wp.abs(turn) <= rules.max_turn:
+    if not wp.abs(turn) <= max_turn:
         flags |= wp.static(int(GateStatus.TURN))
     grade = wp.static(1.0 + 1.0e-4) * rules.max_grade
     if not wp.abs(leave[2]) <= grade * wp.length(planar(leave)):
@@ -224,12 +223,11 @@ def judge_gates_kernel(
     if not pending[env]:
         return
     count = count_in[env]
-    width = knobs_in[env, 0]
     flags = status[env] & wp.static(_FIXED)
     if count < min_gates or count > max_gates:
         flags |= wp.static(int(GateStatus.COUNT))
     if count >= 3:
-        sizes = gate_sizes(rules, width)
+        sizes = gate_sizes(rules, knobs_in, env)
         write_gate_lines(position_in, lines, env, lane, count)
         for i in range(lane, count, wp.block_dim()):
             flags |= _gate_flags(
@@ -242,6 +240,7 @@ def judge_gates_kernel(
                 lines,
                 rules,
                 sizes.radius,
+                sizes.max_turn,
                 env,
                 i,
                 count,
@@ -250,7 +249,7 @@ def judge_gates_kernel(
             i = k // count
             j = k - i * count
             if i != j:
-                flags |= _pair_flags(position_in, tangent_in, normal_in, rules, width, env, i, j)
+                flags |= _pair_flags(position_in, tangent_in, normal_in, sizes, env, i, j)
             flags |= _line_flags(
                 position_in,
                 lines,
@@ -311,7 +310,7 @@ def judge_gates(
 
     Args:
         count: Gates of each env, int32, shape [E].
-        knobs: Drawn knobs, float32, shape [E, P]: gate width first.
+        knobs: Drawn knobs, float32, shape [E, P]: gate width, scale and largest turn first.
         pending: In and out: envs to work on; false where the course is valid, bool, shape [E].
         gates: Poses, and the outputs ``status``, ``valid`` and ``attempts``, by field name.
         attempt: Attempt, from 0.

@@ -1,4 +1,4 @@
-"""Start of a batch of gate courses: how many gates each env gets."""
+"""Start of a batch of gate courses: how many gates each env gets, and who flies a free order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warp as wp
 from track_gen.block import block_launch
 from track_gen.rng import Stream, draw_int, draw_words
 
-__all__ = ["draw_counts"]
+__all__ = ["draw_counts", "split_orders"]
 
 wp.set_module_options({"enable_backward": False, "default_grid_stride": False})
 
@@ -19,8 +19,8 @@ def draw_counts_kernel(
     episode_in: wp.array[wp.int32],
     active_in: wp.array[wp.bool],
     status_in: wp.array[wp.int32],
-    fewest: int,
-    most: int,
+    family_in: wp.array[wp.int32],
+    ranges_in: wp.array2d[wp.int32],
     # Out:
     count_out: wp.array[wp.int32],
     valid_out: wp.array[wp.bool],
@@ -32,7 +32,8 @@ def draw_counts_kernel(
     word = draw_words(seeds_in[env], episode_in[env], wp.static(int(Stream.GATE_COUNT)), 0, 0)
     valid_out[env] = False
     if status_in[env] == 0:
-        count_out[env] = draw_int(word[0], fewest, most)
+        family = family_in[env]
+        count_out[env] = draw_int(word[0], ranges_in[family, 0], ranges_in[family, 1])
     else:
         count_out[env] = 0
 
@@ -42,9 +43,10 @@ def draw_counts(
     episode: wp.array,
     active: wp.array,
     status: wp.array,
+    family: wp.array,
+    ranges: wp.array,
     count: wp.array,
     valid: wp.array,
-    count_range: tuple[int, int],
     lanes: int,
     device: wp.Device,
 ) -> wp.Launch:
@@ -55,9 +57,10 @@ def draw_counts(
         episode: Episode counters, int32, shape [E].
         active: Envs to regenerate, bool, shape [E]; the others are not touched.
         status: 0 or PARAMETER, int32, shape [E].
+        family: Family of each env, int32, shape [E].
+        ranges: Fewest and most gates of each family, int32, shape [families, 2].
         count: Output, int32, shape [E]; 0 with PARAMETER.
         valid: Output, bool, shape [E]: false.
-        count_range: Fewest and most gates.
         lanes: Block size.
         device: Device of all arrays.
     """
@@ -65,7 +68,56 @@ def draw_counts(
         draw_counts_kernel,
         active.shape[0],
         lanes,
-        inputs=[seeds, episode, active, status, *count_range],
+        inputs=[seeds, episode, active, status, family, ranges],
         outputs=[count, valid],
+        device=device,
+    )
+
+
+@wp.kernel
+def split_orders_kernel(
+    # In:
+    pending_in: wp.array[wp.bool],
+    family_in: wp.array[wp.int32],
+    free: int,
+    # Out:
+    free_out: wp.array[wp.bool],
+    angular_out: wp.array[wp.bool],
+):
+    """Tell pending envs with a free order from those that fly around. Launch dim (E, lanes)."""
+    env, thread = wp.tid()
+    if thread != 0:
+        return
+    chosen = ((free >> family_in[env]) & 1) != 0
+    free_out[env] = pending_in[env] and chosen
+    angular_out[env] = pending_in[env] and not chosen
+
+
+def split_orders(
+    pending: wp.array,
+    family: wp.array,
+    free: int,
+    free_pending: wp.array,
+    angular_pending: wp.array,
+    lanes: int,
+    device: wp.Device,
+) -> wp.Launch:
+    """Prepare the launch that splits the pending envs of a mixture by the kind of their order.
+
+    Args:
+        pending: Envs to work on, bool, shape [E].
+        family: Family of each env, int32, shape [E].
+        free: Bit k is set if family k flies a free order.
+        free_pending: Output, bool, shape [E].
+        angular_pending: Output: the other pending envs, bool, shape [E].
+        lanes: Block size.
+        device: Device of all arrays.
+    """
+    return block_launch(
+        split_orders_kernel,
+        pending.shape[0],
+        lanes,
+        inputs=[pending, family, free],
+        outputs=[free_pending, angular_pending],
         device=device,
     )
