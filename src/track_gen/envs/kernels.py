@@ -171,6 +171,7 @@ def judge_kernel(
     observation_in: wp.array2d[wp.float32],
     seeds_in: wp.array[wp.int32],
     episode_in: wp.array[wp.int32],
+    family_in: wp.array[wp.int32],
     mode: int,
     max_steps: int,
     max_laps: int,
@@ -193,6 +194,7 @@ def judge_kernel(
     final_steps_out: wp.array[wp.int32],
     final_seed_out: wp.array[wp.int32],
     final_episode_out: wp.array[wp.int32],
+    final_family_out: wp.array[wp.int32],
 ):
     """Reward, ends of episodes and who starts anew; keep the last state. Launch dim (rows,)."""
     env = first_env + wp.tid()
@@ -232,6 +234,7 @@ def judge_kernel(
     final_steps_out[env] = steps[env]
     final_seed_out[env] = seeds_in[env]
     final_episode_out[env] = episode_in[env]
+    final_family_out[env] = family_in[env]
 
 
 @wp.kernel

@@ -52,6 +52,9 @@ __all__ = ["LOOK_AHEAD", "RaceVectorEnv"]
 LOOK_AHEAD = (1.0, 2.0, 3.0, 4.5, 6.0, 8.0, 10.0, 13.0)
 """Default look-ahead distances [half widths]."""
 
+_LEVEL_KEYS = ("seed", "level_episode", "family", "laps", "lap_steps", "progress", "steps")
+"""What the infos say about the running level, and about the one that has just ended."""
+
 _MODES = {
     AutoresetMode.SAME_STEP: SAME_STEP,
     AutoresetMode.NEXT_STEP: NEXT_STEP,
@@ -78,7 +81,7 @@ class RaceVectorEnv(VectorEnv):
 
     Args:
         num_envs: Envs E.
-        generator: Name of a track family or its settings object.
+        generator: Name of a track family, its settings object, or a Mixture.
         half_width: Half width of the road [length], or a pair drawn per level.
         track_options: Other fields of :class:`track_gen.TrackGenConfig`.
         difficulty: Scalar in [0, 1] for all envs; None keeps the settings of ``generator``.
@@ -243,6 +246,7 @@ class RaceVectorEnv(VectorEnv):
             "truncated": zeros(wp.bool),
             "seed": self.rng.seeds_warp,
             "level_episode": self.rng.episode_warp,
+            "family": self.track.family,
             "laps": self._progress.laps.flatten(),
             "lap_steps": self._progress.last_lap_steps.flatten(),
             "progress": zeros(wp.float32),
@@ -255,6 +259,7 @@ class RaceVectorEnv(VectorEnv):
             "final_steps": zeros(wp.int32),
             "final_seed": zeros(wp.int32),
             "final_level_episode": zeros(wp.int32),
+            "final_family": zeros(wp.int32),
         }
         r = self._results
 
@@ -287,13 +292,14 @@ class RaceVectorEnv(VectorEnv):
             [
                 view, self._progress.delta, self._progress.total, self._progress.laps,
                 self._progress.last_lap_steps, off_road, r["observation"], r["seed"],
-                r["level_episode"], _MODES[self.autoreset_mode], steps, laps, progress_reward,
-                reverse_penalty, off_road_penalty, self._driving, r["steps"],
+                r["level_episode"], r["family"], _MODES[self.autoreset_mode], steps, laps,
+                progress_reward, reverse_penalty, off_road_penalty, self._driving, r["steps"],
             ],
             [
                 r["reward"], r["terminated"], r["truncated"], mask, r["progress"],
                 r["final_observation"], r["final_progress"], r["final_laps"],
                 r["final_lap_steps"], r["final_steps"], r["final_seed"], r["final_level_episode"],
+                r["final_family"],
             ],
             1,
         )  # fmt: skip
@@ -557,7 +563,7 @@ class RaceVectorEnv(VectorEnv):
     def _infos(self) -> dict[str, Any]:
         infos = LevelInfo()
         everyone = np.ones(self.num_envs, dtype=bool)
-        for key in ("seed", "level_episode", "laps", "lap_steps", "progress", "steps", "fallback"):
+        for key in (*_LEVEL_KEYS, "fallback"):
             infos[key] = self._read(key)
             if self.output == "numpy":
                 infos[f"_{key}"] = everyone
@@ -577,7 +583,7 @@ class RaceVectorEnv(VectorEnv):
         infos["final_obs"] = final
         infos["_final_obs"] = done
         last = LevelInfo()
-        for key in ("seed", "level_episode", "laps", "lap_steps", "progress", "steps"):
+        for key in _LEVEL_KEYS:
             values = self._read(f"final_{key}")
             last[key] = np.where(done, values, 0) if self.output == "numpy" else values
             last[f"_{key}"] = done

@@ -19,9 +19,9 @@ class RaceVecEnv(VecEnv):
     """Hands a :class:`RaceVectorEnv` to the algorithms of Stable-Baselines3.
 
     The info of a finished env has ``terminal_observation``, ``TimeLimit.truncated``, the level's
-    ``level_seed`` and ``level_episode``, ``laps``, ``progress``, ``lap_steps``, and ``episode``
-    with return ``r``, length ``l`` and seconds of simulated time ``t``, as ``Monitor`` writes it.
-    Infos of other envs are empty.
+    ``level_seed``, ``level_episode`` and ``family``, ``laps``, ``progress``, ``lap_steps``, and
+    ``episode`` with return ``r``, length ``l`` and seconds of simulated time ``t``, as ``Monitor``
+    writes it. Infos of other envs are empty.
 
     Args:
         env: Environment with NumPy outputs that resets in the same step.
@@ -80,6 +80,7 @@ class RaceVecEnv(VecEnv):
                     "TimeLimit.truncated": bool(truncated[i]),
                     "level_seed": int(last["seed"][i]),
                     "level_episode": int(last["level_episode"][i]),
+                    "family": int(last["family"][i]),
                     "laps": int(last["laps"][i]),
                     "lap_steps": int(last["lap_steps"][i]),
                     "progress": float(last["progress"][i]),
