@@ -46,6 +46,7 @@ ROWS = (
     ),
     ("config", "gate_config"),
     ("executor", "height_field", "course_line"),
+    ("runtime.metrics", "runtime.racing_line", "runtime.rows", "runtime.view"),
     ("batch_generator",),
     ("track_generator", "gate_generator"),
     ("",),  # the package itself: public names only

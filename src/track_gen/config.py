@@ -66,6 +66,8 @@ class TrackGenConfig:
     """Random rotation, mirror image and start point per env."""
     elevation: ElevationSettings | None = None
     """Heights: Flat, Uniform, RandomWalk or Noise; None is flat at z = 0."""
+    metrics: bool = False
+    """Measure each track as it is generated, into ``TrackGenerator.metrics``."""
     block_dim: int = 64
     """Threads per env on CUDA: 32, 64, 128 or 256; the CPU uses one lane per env."""
     num_threads: int | None = None
@@ -129,6 +131,7 @@ class TrackGenConfig:
         check_int(f"{name}.max_attempts", self.max_attempts, low=1, high=64)
         check_choice(f"{name}.direction", self.direction, DIRECTIONS)
         check_bool(f"{name}.augment", self.augment)
+        check_bool(f"{name}.metrics", self.metrics)
         if check_int(f"{name}.block_dim", self.block_dim, low=32, high=256) not in (
             32,
             64,

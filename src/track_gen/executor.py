@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import warp as wp
@@ -40,6 +40,8 @@ class Pipeline:
     """One list per attempt; all of them leave envs alone that are not pending."""
     pending: wp.array
     """Envs that need another attempt, bool, rows of the range."""
+    finish: list[Command] = field(default_factory=list)
+    """Run once per batch after all attempts."""
 
 
 def usable_cores() -> int:
@@ -156,6 +158,8 @@ class Executor:
         for attempt in self._whole.attempts:
             for command in attempt:
                 command.launch()
+        for command in self._whole.finish:
+            command.launch()
 
     def run(self) -> None:
         """Run eagerly, on the CPU with the worker threads."""
@@ -218,10 +222,10 @@ def _run_chunk(pipeline: Pipeline, pending: np.ndarray) -> None:
     """Run one row range; CPU launches are synchronous, so ``pending`` can be looked at for free."""
     for command in pipeline.start:
         command.launch()
-    if not pending.any():
-        return
     for attempt in pipeline.attempts:
+        if not pending.any():
+            break
         for command in attempt:
             command.launch()
-        if not pending.any():
-            return
+    for command in pipeline.finish:
+        command.launch()

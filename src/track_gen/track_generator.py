@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import warp as wp
 
@@ -32,6 +32,9 @@ from track_gen.stages.relax import RelaxConfig, RelaxScratch, relax
 from track_gen.stages.resample import ResampleConfig, ResampleScratch, resample
 from track_gen.stages.validity import ValidityConfig, check_validity
 from track_gen.status import TrackStatus
+
+if TYPE_CHECKING:
+    from track_gen.runtime.metrics import TrackMetrics
 
 __all__ = ["GenerationReport", "TrackGenerator"]
 
@@ -77,6 +80,7 @@ class _PipelineBuilder:
     elevation_scratch: ElevationScratch | None
     lanes: int
     device: wp.Device
+    metrics: TrackMetrics | None = None
     progress: Progress = dataclasses.field(default_factory=Progress)
 
     def __call__(self, low: int, high: int) -> Pipeline:
@@ -229,7 +233,10 @@ class _PipelineBuilder:
                 )
             )
             attempts.append(launches)
-        return Pipeline(start=[start], attempts=attempts, pending=b.pending)
+        finish: list[Command] = []
+        if self.metrics is not None:
+            finish += self.metrics.commands(low, high, self.buffers.active)
+        return Pipeline(start=[start], attempts=attempts, pending=b.pending, finish=finish)
 
 
 class TrackGenerator(BatchGenerator):
@@ -324,6 +331,13 @@ class TrackGenerator(BatchGenerator):
             part_pending=wp.zeros((E, len(families)), dtype=wp.bool, device=device),
             family=spec.job_scratch(self._settings, rest),
         )
+        threads = usable_cores() if config.num_threads is None else config.num_threads
+        self.metrics: TrackMetrics | None = None
+        """Metrics of the tracks, rewritten with them; None without ``TrackGenConfig.metrics``."""
+        if config.metrics:
+            from track_gen.runtime.metrics import TrackMetrics
+
+            self.metrics = TrackMetrics(self.track, num_threads=threads)
         builder = _PipelineBuilder(
             spec=spec,
             settings=self._settings,
@@ -342,8 +356,8 @@ class TrackGenerator(BatchGenerator):
             elevation_scratch=elevation_scratch,
             lanes=config.block_dim if device.is_cuda else 1,
             device=device,
+            metrics=self.metrics,
         )
-        threads = usable_cores() if config.num_threads is None else config.num_threads
         self._progress = builder.progress
         self._executor = Executor(builder, E, device, threads)
 

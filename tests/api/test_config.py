@@ -46,6 +46,7 @@ BAD = [
     ("direction", "CCW", ValueError, "got 'CCW'"),
     ("direction", 1, TypeError, "must be a string"),
     ("augment", 1, TypeError, "TrackGenConfig.augment must be a bool, got 1 (int)"),
+    ("metrics", "all", TypeError, "TrackGenConfig.metrics must be a bool, got 'all' (str)"),
     ("elevation", 1.0, TypeError, "must be Flat, Uniform, RandomWalk, Noise or None, got 1.0"),
     ("block_dim", 48, ValueError, "TrackGenConfig.block_dim must be 32, 64, 128 or 256, got 48"),
     ("block_dim", 16, ValueError, "got 16"),

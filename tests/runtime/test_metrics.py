@@ -304,3 +304,51 @@ def test_masks_invalid_rows_threads_and_capture():
         chosen = mask.numpy()
         assert found[key][chosen].tobytes() == value[chosen].tobytes()
         assert (found[key][~chosen] == -1.0).all()
+
+
+@pytest.mark.parametrize("capture", [False, True])
+def test_metrics_computed_with_the_tracks(capture):
+    settings = {"num_envs": 12, "half_width": (0.05, 0.1), "metrics": True, "num_threads": 2}
+    generator = make(**settings, capture=capture)
+    metrics = generator.metrics
+    assert metrics is not None
+    addresses = {name: getattr(metrics, name).ptr for name in metrics.names}
+    generator.warmup()
+    for value in metrics.numpy().values():
+        assert np.isnan(value).all()
+    generator.parameters.set("half_width", 30.0, mask=np.arange(12) == 5)
+    for _ in range(3):
+        generator.rng.advance()
+        for name in metrics.names:
+            getattr(metrics, name).fill_(-1.0)
+        track = generator.generate()
+        by_hand = TrackMetrics(track)
+        by_hand.update()
+        for key, value in by_hand.numpy().items():
+            assert metrics.numpy()[key].tobytes() == value.tobytes()
+            assert np.isnan(value[5]) and np.isfinite(np.delete(value, 5)).all()
+
+    before, chosen = metrics.numpy(), np.arange(12) % 3 == 2
+    generator.rng.advance(wp.array(chosen, dtype=wp.bool, device="cpu"))
+    generator.generate(np.zeros(12, bool))
+    for key, value in metrics.numpy().items():
+        assert value.tobytes() == before[key].tobytes()
+    generator.generate(chosen)
+    by_hand.update()
+    for key, value in metrics.numpy().items():
+        assert value.tobytes() == by_hand.numpy()[key].tobytes()
+        assert value[~chosen].tobytes() == before[key][~chosen].tobytes()
+    assert (metrics.numpy()["length"] != before["length"])[chosen & (np.arange(12) != 5)].all()
+    assert {name: getattr(metrics, name).ptr for name in metrics.names} == addresses
+    assert (generator.graph is not None) == capture
+
+
+def test_metrics_are_measured_only_when_asked_for():
+    assert make().metrics is None
+
+
+def test_metrics_of_a_family_grown_under_host_control():
+    generator = make(num_envs=3, generator="repulsive", metrics=True)
+    found = TrackMetrics(generator.generate())
+    found.update()
+    assert found.area.numpy().tobytes() == generator.metrics.area.numpy().tobytes()

@@ -363,9 +363,10 @@ def metrics_kernel(
 class TrackMetrics:
     """Metrics of every env of a track, on the device.
 
-    Call :meth:`update` after ``generate`` with the same mask; it allocates nothing, synchronises
-    nothing and can be captured, so it may be part of the same graph. Envs without a valid track get
-    NaN in every metric.
+    ``TrackGenConfig(metrics=True)`` measures each track as it is generated, in the same graph: see
+    ``TrackGenerator.metrics``. For other limits, or for tracks from elsewhere, make one and call
+    :meth:`update` after ``generate`` with the same mask; it allocates nothing, synchronises nothing
+    and can be captured. Envs without a valid track get NaN in every metric.
 
     Args:
         track: A track or anything with its arrays; read at each update.
@@ -475,6 +476,17 @@ class TrackMetrics:
         chosen = as_mask(name, mask, self.every_env, self.num_envs, self.device)
         self._launch(mask_in=chosen)
         self._profile.update(chosen)
+
+    def commands(self, low: int, high: int, mask: wp.array) -> list[wp.Launch]:
+        """The launches of :meth:`update` over a range of rows, for a pipeline to launch.
+
+        Args:
+            low: First row.
+            high: Row after the last.
+            mask: Envs to work on, bool [E] on the device; read at each launch.
+        """
+        measure = self._launch.command(low, high, mask_in=mask)
+        return [measure, *self._profile.commands(low, high, mask)]
 
     def numpy(self) -> dict[str, np.ndarray]:
         """All metrics as NumPy copies by name (an explicit synchronisation)."""

@@ -436,6 +436,16 @@ class SpeedProfile:
         name = "SpeedProfile.update(mask)"
         self._launch(mask_in=as_mask(name, mask, self.every_env, self.num_envs, self.device))
 
+    def commands(self, low: int, high: int, mask: wp.array) -> list[wp.Launch]:
+        """The launches of :meth:`update` over a range of rows, for a pipeline to launch.
+
+        Args:
+            low: First row.
+            high: Row after the last.
+            mask: Envs to work on, bool [E] on the device; read at each launch.
+        """
+        return [self._launch.command(low, high, mask_in=mask)]
+
 
 def speed_profile(
     line: Any,

@@ -73,6 +73,7 @@ class RowLaunch:
                 record_cmd=True,
             )
 
+        self._prepare = prepare
         self._whole = prepare(0, num_envs)
         self._chunks: list[wp.Launch] = []
         if device.is_cpu:
@@ -84,6 +85,16 @@ class RowLaunch:
             edges = np.linspace(0, num_envs, chunks + 1).astype(int).tolist()
             if chunks > 1:
                 self._chunks = [prepare(low, high) for low, high in itertools.pairwise(edges)]
+
+    def command(self, low: int, high: int, **changes: Any) -> wp.Launch:
+        """The launch over the rows ``low`` to ``high``, for whoever launches it.
+
+        ``changes`` are arguments that differ, by name; their arrays must be kept alive.
+        """
+        command = self._prepare(low, high)
+        for name, value in changes.items():
+            command.set_param_at_index(self._names[name], value)
+        return command
 
     def __call__(self, **changes: Any) -> None:
         """Launch, after setting the arguments that differ from those of the last call."""
