@@ -21,8 +21,8 @@ FAMILIES = (
 ROWS = (
     ("kernel_cache", "checks", "status"),
     ("block", "rng", "geometry"),
-    ("polyline", "parameters", "elevation", "gate_rules", "files", "published"),
-    ("flight_line",),
+    ("polyline", "parameters", "elevation", "gate_rules", "files", "placement"),
+    ("flight_line", "published"),
     ("batch", "difficulty", "gate_batch", "gate_pushes", "report"),
     ("generators.spec",),
     ("generators.crossings", "generators.repulsion"),

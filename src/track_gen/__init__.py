@@ -27,6 +27,7 @@ from track_gen.generators import (
 )
 from track_gen.height_field import HeightField
 from track_gen.kernel_cache import ensure_writable_kernel_cache
+from track_gen.placement import grid_origins
 from track_gen.report import GenerationReport
 from track_gen.rng import PerEnvSeededRNG
 from track_gen.status import GateStatus, TrackStatus
@@ -69,5 +70,6 @@ __all__ = [
     "__version__",
     "available_generators",
     "get_spec",
+    "grid_origins",
     "register_generator",
 ]

@@ -163,6 +163,8 @@ class Track(PublishedArrays):
     batch.
     """
 
+    _positions = ("center", "outer", "inner")
+
     center: wp.array
     """Centerline points [length], vec3f, shape [E, N_max]."""
     outer: wp.array

@@ -57,6 +57,8 @@ class GateSequence(PublishedArrays):
     :meth:`clone` keeps a batch.
     """
 
+    _positions = ("position", "left", "right")
+
     position: wp.array
     """Gate centres [length], vec3f, shape [E, max_gates]."""
     tangent: wp.array

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import warp as wp
+
+from track_gen.checks import as_device_mask, as_origins
+from track_gen.placement import Placement
 
 __all__ = ["PublishedArrays"]
 
@@ -15,6 +18,10 @@ T = TypeVar("T", bound="PublishedArrays")
 
 class PublishedArrays:
     """Base of a dataclass whose fields are Warp arrays with E rows."""
+
+    _positions: ClassVar[tuple[str, ...]] = ()
+    """Fields that hold positions, vec3f [E, slots]."""
+    _placement: Placement | None = None
 
     @property
     def _first(self) -> wp.array:
@@ -38,6 +45,93 @@ class PublishedArrays:
     def clone(self: T) -> T:
         """An independent copy that survives the next ``generate()``."""
         return type(self)(**{name: wp.clone(array) for name, array in self.arrays().items()})
+
+    def placed(self: T, origins: Any, out: T | None = None, mask: Any = None) -> T:
+        """The batch in a world that all envs share: every position shifted by its env's origin.
+
+        All else (directions, arc lengths, counts, reasons, ...) is copied, so the result is a batch
+        of its own. With ``out`` it keeps its addresses, follows the generator at each call,
+        allocates and synchronises nothing, and can be captured. An env whose origin on the device
+        is not finite becomes invalid, with the reason NONFINITE.
+
+        Args:
+            origins: Where each env stands [length]: vec3f [E] or float32 [E, 3] as Warp array or
+                torch tensor on the device, read in place; or a NumPy array [E, 3], copied.
+            out: What an earlier call returned, or another batch of this type and shape; None
+                allocates one.
+            mask: Rows of ``out`` to write, bool [E] as Warp array, torch tensor or NumPy array; the
+                others stay as they are. None is all.
+
+        Returns:
+            ``out``, or the new batch.
+
+        Raises:
+            TypeError: If a type or dtype is wrong.
+            ValueError: If a shape or device is wrong, ``out`` shares memory with the batch, a
+                number on the host is not finite, or there is a mask but no ``out``.
+            RuntimeError: If a capture is open and something would have to be allocated.
+        """
+        owner, device = f"{type(self).__name__}.placed", self.device
+        if device.is_capturing:
+            for name, value in (("origins", origins), ("mask", mask)):
+                if isinstance(value, np.ndarray):
+                    raise RuntimeError(
+                        f"{owner}({name}): a NumPy array cannot be captured: "
+                        "pass an array on the device"
+                    )
+        source = self.arrays()
+        if out is None and mask is not None:
+            raise ValueError(f"{owner}(mask) needs out: a new batch has no other rows to keep")
+        if out is not None:
+            self._check_target(f"{owner}(out)", source, out)
+        where = as_origins(f"{owner}(origins)", origins, self.num_envs, device)
+        rows = mask
+        if mask is not None:
+            rows = as_device_mask(f"{owner}(mask)", mask, self.num_envs, device)
+        if (
+            out is None
+            or out._placement is None
+            or not out._placement.connects(source, out.arrays())
+        ):
+            if device.is_capturing:
+                raise RuntimeError(
+                    f"{owner}: call it once before the capture is opened, and pass what it "
+                    "returned as out"
+                )
+            if out is None:
+                out = type(self)(**{name: wp.empty_like(array) for name, array in source.items()})
+            every = out._placement.every_env if out._placement else None
+            if every is None:
+                every = wp.full(self.num_envs, True, dtype=wp.bool, device=device)
+            out._placement = Placement(source, out.arrays(), self._positions, every, device)
+        out._placement(where, rows)
+        return out
+
+    def _check_target(self, name: str, source: dict[str, wp.array], out: Any) -> None:
+        """Refuse what :meth:`placed` cannot write into.
+
+        Raises:
+            TypeError: If it is another kind of batch.
+            ValueError: If its arrays have other shapes or another device, or share memory.
+        """
+        if type(out) is not type(self):
+            raise TypeError(f"{name} must be a {type(self).__name__}, got {type(out).__name__}")
+        target = out.arrays()
+        for field, array in source.items():
+            other = target[field]
+            if other.dtype is not array.dtype or other.shape != array.shape:
+                raise ValueError(
+                    f"{name}.{field} must be {array.dtype.__name__} of shape {array.shape}, "
+                    f"got {other.dtype.__name__} of shape {other.shape}"
+                )
+            if other.device != array.device:
+                raise ValueError(
+                    f"{name}.{field} must be on device {array.device}, got {other.device}"
+                )
+            if other.ptr == array.ptr:
+                raise ValueError(
+                    f"{name}.{field} must not share memory with the batch: it would drift away"
+                )
 
     def numpy(self) -> dict[str, np.ndarray]:
         """All arrays as NumPy copies by field name (an explicit synchronisation)."""
