@@ -50,7 +50,7 @@ def kernel_modules() -> dict[str, wp.Module]:
     """Every Warp module of the package that has kernels, by name."""
     modules = {}
     for info in pkgutil.walk_packages(track_gen.__path__, "track_gen."):
-        if info.name.endswith((".cli", ".viz")):
+        if info.name.startswith(("track_gen.cli", "track_gen.viz")):
             continue
         importlib.import_module(info.name)
         module = wp.get_module(info.name)

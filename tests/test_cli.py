@@ -13,6 +13,8 @@ import pytest
 
 from track_gen import cli
 from track_gen.batch import Track
+from track_gen.cli import commands
+from track_gen.cli.arguments import families_with_defaults
 from track_gen.generators import available_generators
 from track_gen.status import TrackStatus
 
@@ -107,6 +109,24 @@ def test_picture_is_written(written):
     ]
 
 
+@pytest.mark.parametrize("command", ["generate", "gates"])
+def test_world_shows_all_envs(capsys, tmp_path, monkeypatch, command):
+    seen = {}
+    real = commands.plot_world
+
+    def note(batch, origins, **options):
+        seen["figure"] = real(batch, origins, **options)
+        seen["origins"] = origins.numpy()
+
+    monkeypatch.setattr(commands, "plot_world", note)
+    path = tmp_path / "world.png"
+    code, out, err = run(capsys, command, *SMALL, "--plot", path, "--world", "2.5")
+    assert (code, err) == (0, "") and f"wrote {path}" in out
+    assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    assert len(seen["figure"].axes) == 1
+    assert seen["origins"][3].tolist() == [1.25, 1.25, 0.0]
+
+
 def test_elevation_by_name_and_dotted_flags(capsys, tmp_path):
     path = tmp_path / "hills.npz"
     flags = ("--elevation", "noise", "--noise.harmonics", "2", "--noise.max-grade", "0.2")
@@ -177,6 +197,9 @@ def test_help_names_the_flags(capsys):
         (["generate", "--out", "/none/tracks.npz"], "--out: no such folder: '/none'"),
         (["generate", "--plot", "tracks.foo"], "--plot must end in one of"),
         (["generate", "--plot", "/none/tracks.png"], "--plot: no such folder: '/none'"),
+        (["generate", "--world", "3"], "--world needs --plot"),
+        (["generate", "--world", "0", "--plot", "a.png"], "--world must be finite and > 0, got 0"),
+        (["gates", "--world", "nan", "--plot", "a.png"], "--world must be finite and > 0, got nan"),
         (["generate", "--spacing", "7"], "TrackGenConfig.spacing must be in"),
         (["demo", "--half-width", "-1"], "TrackGenConfig.half_width must be finite and > 0"),
         (["demo", "--out", "/proc/none/demo.png"], "/proc/none"),
@@ -225,8 +248,8 @@ def test_missing_extras_are_named(capsys, tmp_path, monkeypatch, package, extra,
 
 
 def test_demo_shows_every_family(capsys, tmp_path, monkeypatch):
-    two = {name: cli._families_with_defaults()[name] for name in ("polar", "hull")}
-    monkeypatch.setattr(cli, "_families_with_defaults", lambda: two)
+    two = {name: families_with_defaults()[name] for name in ("polar", "hull")}
+    monkeypatch.setattr(commands, "families_with_defaults", lambda: two)
     picture = tmp_path / "new" / "demo.png"
     code, out, err = run(capsys, "demo", *SMALL, "--out", picture)
     assert (code, err) == (0, "")
@@ -235,7 +258,7 @@ def test_demo_shows_every_family(capsys, tmp_path, monkeypatch):
 
 
 def test_every_family_but_library_is_offered():
-    offered = set(cli._families_with_defaults())
+    offered = set(families_with_defaults())
     assert offered == set(available_generators()) - {"library"}
 
 

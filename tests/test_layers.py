@@ -51,7 +51,7 @@ ROWS = (
     ("track_generator", "gate_generator"),
     ("",),  # the package itself: public names only
     ("runtime.*", "envs.*"),
-    ("viz", "cli"),
+    ("viz.*", "cli.*"),
 )
 EDGES = ("viz", "cli")
 

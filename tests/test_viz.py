@@ -4,8 +4,9 @@ import builtins
 
 import numpy as np
 import pytest
+import warp as wp
 
-from track_gen import viz
+from track_gen import GateGenConfig, GateGenerator, PerEnvSeededRNG, grid_origins, viz
 from track_gen.batch import Track
 from track_gen.status import TrackStatus
 
@@ -104,6 +105,91 @@ def test_shared_scale_shows_sizes(circles):
         np.ptp(a.get_xlim()) for a in viz.plot_tracks(circles, envs=[0, 1], shared_scale=True).axes
     ]
     assert widths[1] == pytest.approx(widths[0])
+
+
+def test_a_world_shows_each_track_at_its_origin(circles):
+    places = np.array([[0.0, 0.0, 0.0], [5.0, 1.0, 9.0], [0.0, 5.0, 0.0], [5.0, 5.0, 0.0]])
+    figure = viz.plot_world(circles, places, labels=True, title="world")
+    (axes,) = figure.axes
+    roads, centerlines, starts, arrows = axes.collections
+    boxes = [path.get_extents() for path in roads.get_paths()]
+    middles = [(0.5 * (b.x0 + b.x1), 0.5 * (b.y0 + b.y1)) for b in boxes]
+    np.testing.assert_allclose(middles, places[:3, :2], atol=0.01)  # the overflow has no road
+    np.testing.assert_allclose(boxes[1].width, 2.0 * (1.0 + HALF_WIDTH), atol=0.01)
+    edges, faces = roads.get_edgecolor(), roads.get_facecolor()
+    assert (edges[0] == edges[1]).all() and (edges[0] != edges[2]).any()
+    assert (faces[0] == faces[1]).all() and (faces[0] != faces[2]).any()
+    assert (
+        len(centerlines.get_segments()) == len(starts.get_paths()) == len(arrows.get_paths()) == 3
+    )
+    assert texts(figure) == ["0", "1", "2", "3"]
+    assert figure.get_suptitle() == "world"
+    x, y = axes.get_xlim(), axes.get_ylim()
+    assert x[0] < -1.1 and x[1] > 6.1 and y[0] < -1.1 and y[1] > 6.1
+    image = pixels(figure)
+    column, row = axes.transData.transform((5.0, 2.0))
+    dark = image[image.shape[0] - 1 - round(row), round(column)]
+    assert dark.max() < 0xE0 and (np.ptp(dark) < 20)  # asphalt or its dashes, at env 1's top
+
+
+def test_a_world_of_some_envs_in_given_axes(circles, tmp_path):
+    from matplotlib.figure import Figure
+
+    figure = Figure()
+    axes = figure.add_subplot()
+    places = grid_origins(4, 3.0, "cpu")
+    path = tmp_path / "world.png"
+    assert viz.plot_world(circles, places, envs=[1], axes=axes, path=path, title="one") is figure
+    assert len(axes.collections[0].get_paths()) == 1 and axes.get_title() == "one"
+    assert path.stat().st_size > 2000
+    # Envs without a road, and origins that are not finite, leave a world without them.
+    assert viz.plot_world(circles, places, envs=[3]).axes[0].collections[0].get_paths() == []
+    nowhere = wp.full(4, wp.vec3f(np.nan, np.nan, np.nan), dtype=wp.vec3f, device="cpu")
+    empty = viz.plot_world(circles, nowhere, labels=True)
+    assert empty.axes[0].collections[0].get_paths() == [] and texts(empty) == []
+
+
+def test_a_world_of_gate_courses():
+    config = GateGenConfig(num_envs=4, device="cpu", num_gates=6)
+    gates = GateGenerator(config, PerEnvSeededRNG(seeds=0, num_envs=4, device="cpu")).generate()
+    gates.valid.assign(np.array([True, True, True, False]))
+    places = grid_origins(4, (100.0, 80.0), "cpu")
+    figure = viz.plot_world(gates, places, line="centripetal")
+    lines, openings, arrows = figure.axes[0].collections
+    assert len(lines.get_segments()) == 3  # none through an invalid course
+    assert len(openings.get_segments()) == 24 and len(arrows.get_paths()) == 4
+    shifted = gates.placed(places)
+    np.testing.assert_allclose(
+        openings.get_segments(),
+        np.stack([shifted.left.numpy(), shifted.right.numpy()], axis=2)[:, :6, :, :2].reshape(
+            24, 2, 2
+        ),
+        atol=1e-4,
+    )
+    x, y = figure.axes[0].get_xlim(), figure.axes[0].get_ylim()
+    for segment in lines.get_segments():
+        low, high = segment.min(axis=0), segment.max(axis=0)
+        assert x[0] <= low[0] and y[0] <= low[1] and high[0] <= x[1] and high[1] <= y[1]
+    # Placed courses stay in their cells of a grid.
+    for axes in viz.plot_courses(shifted).axes:
+        gate = axes.texts[0].get_position()
+        assert axes.get_xlim()[0] < gate[0] < axes.get_xlim()[1]
+
+
+def test_errors_of_a_world(circles, tmp_path):
+    places = grid_origins(4, 3.0, "cpu")
+    with pytest.raises(TypeError, match="must be a Track or a GateSequence, got list"):
+        viz.plot_world([], places)
+    with pytest.raises(ValueError, match=r"plot_world\(envs\) must name at least one env"):
+        viz.plot_world(circles, places, envs=[])
+    with pytest.raises(IndexError, match="4"):
+        viz.plot_world(circles, places, envs=[4])
+    with pytest.raises(ValueError, match=r"plot_world\(origins\) must have shape \(4,\)"):
+        viz.plot_world(circles, grid_origins(3, 3.0, "cpu"))
+    with pytest.raises(ValueError, match=r"plot_world\(origins\) must be finite"):
+        viz.plot_world(circles, np.full((4, 3), np.inf))
+    with pytest.raises(ValueError, match=r"plot_world\(path\): no such folder"):
+        viz.plot_world(circles, places, path=tmp_path / "none" / "a.png")
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg", "pdf"])
