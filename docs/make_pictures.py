@@ -20,10 +20,10 @@ IMAGES = Path(__file__).parent / "images"
 FAMILIES = ("bezier", "hull", "polar", "voronoi", "checkpoint")
 
 
-def save(figure: Figure, name: str) -> None:
+def save(figure: Figure, name: str, dpi: int = 80) -> None:
     """Write a small PNG: 64 colours are plenty for these drawings."""
     buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=80, facecolor=figure.get_facecolor())
+    figure.savefig(buffer, format="png", dpi=dpi, facecolor=figure.get_facecolor())
     image = Image.open(buffer).convert("RGB")
     image.quantize(64, dither=Image.Dither.NONE).save(IMAGES / name, optimize=True)
 

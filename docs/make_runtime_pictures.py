@@ -12,7 +12,17 @@ from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Polygon
 
-from track_gen import PerEnvSeededRNG, Track
+from track_gen import (
+    Bezier,
+    Checkpoint,
+    Hull,
+    Mixture,
+    PerEnvSeededRNG,
+    Polar,
+    Track,
+    Voronoi,
+    grid_origins,
+)
 from track_gen.runtime import (
     CollisionChecker,
     Localizer,
@@ -22,7 +32,7 @@ from track_gen.runtime import (
     Spawner,
     speed_profile,
 )
-from track_gen.viz import draw_track
+from track_gen.viz import draw_track, plot_world
 
 PAPER, ORANGE, GREEN, RED, BLUE = "#f7f6f2", "#ffb000", "#3fb77f", "#e2574c", "#5aa9e6"
 
@@ -219,6 +229,13 @@ def racing_line_picture(track: Track) -> None:
     save(figure, "runtime-racing-line.png")
 
 
+def world_picture() -> None:
+    families = (Bezier(), Hull(), Polar(), Voronoi(), Checkpoint())
+    tracks = batch(Mixture(dict.fromkeys(families, 1.0)), 36, 0.06)
+    figure = plot_world(tracks, grid_origins(36, 2.2, "cpu"), labels=True)
+    save(figure, "runtime-world.png", dpi=110)
+
+
 def main() -> None:
     wp.config.quiet = True
     track = batch("hull", 1, 0.1)
@@ -228,6 +245,7 @@ def main() -> None:
     sensors_picture(track)
     spawner_picture(track)
     racing_line_picture(track)
+    world_picture()
 
 
 if __name__ == "__main__":
