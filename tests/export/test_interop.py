@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from conftest import make
+from track_gen import GateGenConfig, GateGenerator, PerEnvSeededRNG
 
 
 def test_torch_views_follow_generate():
@@ -59,11 +60,38 @@ def test_masks_are_torch_tensors_too():
     assert changed == [True, False, True, False]
 
 
-def test_jax_views_share_memory():
+def gates():
+    """A batch of gate courses."""
+    config = GateGenConfig(num_envs=3, device="cpu")
+    return GateGenerator(config, PerEnvSeededRNG(seeds=0, num_envs=3, device="cpu")).generate()
+
+
+@pytest.mark.parametrize("batch", [lambda: make(num_envs=3).generate(), gates])
+def test_jax_views_share_memory_and_keep_it_alive(batch):
     pytest.importorskip("jax")
-    track = make(num_envs=3).generate()
-    views = track.jax()
-    assert set(views) == set(track.arrays())
-    for name, array in track.arrays().items():
-        assert np.asarray(views[name]).tobytes() == array.numpy().tobytes(), name
-    assert views["center"].unsafe_buffer_pointer() == track.center.ptr
+    published = batch()
+    views = published.jax()
+    assert set(views) == set(published.arrays())
+    copies = published.numpy()
+    for name, array in published.arrays().items():
+        assert views[name].shape == copies[name].shape, name
+        assert np.asarray(views[name]).tobytes() == copies[name].tobytes(), name
+        assert views[name].unsafe_buffer_pointer() == array.ptr, name
+    del published, array
+    gc.collect()
+    blocks = [np.full(copies[name].shape, -1, copies[name].dtype) for name in copies] * 20
+    for name, view in views.items():
+        assert np.asarray(view).tobytes() == copies[name].tobytes(), name
+    assert len(blocks) == 20 * len(copies)
+
+
+def test_jax_computes_on_views():
+    jnp = pytest.importorskip("jax.numpy")
+    generator = make(num_envs=3)
+    track = generator.generate()
+    first = track.jax()
+    turned = float(jnp.nansum(first["curvature"][0]) * first["length"][0] / first["count"][0])
+    assert turned == pytest.approx(2.0 * np.pi, abs=1e-3)
+    generator.rng.advance()
+    center = generator.generate().jax()["center"]
+    assert np.asarray(center).tobytes() == track.center.numpy().tobytes()
