@@ -8,7 +8,7 @@ from track_gen.envs.vehicle import VehicleParameters, drive
 from track_gen.geometry import cos_sin, rotate
 from track_gen.polyline import planar
 from track_gen.rng import Stream, draw_uniform
-from track_gen.runtime.collision import disc_contact
+from track_gen.runtime.contact import disc_contact
 from track_gen.runtime.sensors import cast_ray
 from track_gen.runtime.view import (
     TrackView,
