@@ -20,7 +20,7 @@ import textwrap
 import typing
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,6 +28,8 @@ import numpy as np
 import warp as wp
 
 __all__ = [
+    "check_arrays",
+    "check_rows",
     "check_suffix",
     "description",
     "field_texts",
@@ -132,6 +134,45 @@ def read_npz(path: str | Path) -> dict[str, np.ndarray]:
         zipfile.BadZipFile,
     ) as error:
         raise ValueError(f"{path}: not an npz file of arrays") from error
+
+
+def check_arrays(
+    path: str | Path, arrays: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]
+) -> None:
+    """Refuse a file whose arrays are not those of a batch.
+
+    Args:
+        path: File, for the message.
+        arrays: Arrays of the file.
+        wanted: Arrays of the same names, shapes and types.
+
+    Raises:
+        ValueError: If one is missing or has another shape or type; the message names it.
+    """
+    for name, like in wanted.items():
+        if name not in arrays:
+            raise ValueError(f"{path}: no array {name!r}")
+        found = arrays[name]
+        if found.shape != like.shape or found.dtype != like.dtype:
+            raise ValueError(
+                f"{path}: {name!r} must be {like.dtype} of shape {like.shape}, "
+                f"got {found.dtype} of shape {found.shape}"
+            )
+
+
+def check_rows(path: str | Path, tests: Sequence[tuple[str, np.ndarray]]) -> None:
+    """Refuse a file with a row that contradicts itself: kernels trust these.
+
+    Args:
+        path: File, for the message.
+        tests: What must hold, and which rows break it, bool [E].
+
+    Raises:
+        ValueError: If a row breaks a test; the message names both.
+    """
+    for text, wrong in tests:
+        if wrong.any():
+            raise ValueError(f"{path}: {text}, which row {int(np.argmax(wrong))} breaks")
 
 
 def _columns(line: str) -> tuple[str, ...]:
