@@ -12,11 +12,23 @@ from make_runtime_pictures import BLUE, GREEN, ORANGE, PAPER, RED, road
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 
-from track_gen import PerEnvSeededRNG, TrackGenConfig, TrackGenerator
+from track_gen import (
+    CourseLine,
+    GateGenConfig,
+    GateGenerator,
+    PerEnvSeededRNG,
+    TrackGenConfig,
+    TrackGenerator,
+)
 from track_gen.runtime import TrackMetrics
 from track_gen.viz import draw_track
 
 FAMILIES = ("bezier", "hull", "polar", "voronoi", "checkpoint", "serpentine")
+COURSES = (
+    *((family, "ccw") for family in ("bezier", "hull", "polar", "voronoi", "checkpoint")),
+    ("bezier", "random"),
+    ("polar", "random"),
+)
 STEPS = np.linspace(0.0, 1.0, 6)
 SEED = 3
 
@@ -40,20 +52,57 @@ def difficulty_picture() -> None:
         tracks = [track.env(k) for k in range(len(STEPS))]
         extent = max(float(np.ptp(one.outer[:, :2], axis=0).max()) for one in tracks)
         for k, one in enumerate(tracks):
-            axes = figure.add_subplot(len(FAMILIES), len(STEPS), row * len(STEPS) + k + 1)
+            axes = cell(figure, len(FAMILIES), row, k, family, extent)
             draw_track(axes, one, extent)
-            axes.set_aspect("equal")
-            axes.set_xlim(-0.53 * extent, 0.53 * extent)
-            axes.set_ylim(-0.53 * extent, 0.53 * extent)
-            axes.set_xticks([])
-            axes.set_yticks([])
-            for side in axes.spines.values():
-                side.set_visible(False)
-            if row == 0:
-                axes.set_title(f"{STEPS[k]:.1f}", fontsize=11)
-            if k == 0:
-                axes.set_ylabel(family, fontsize=11)
     save(figure, "difficulty.png")
+
+
+def cell(figure: Figure, rows: int, row: int, k: int, name: str, extent: float):
+    """Axes of one track or course, with a name at the left and the difficulty at the top."""
+    axes = figure.add_subplot(rows, len(STEPS), row * len(STEPS) + k + 1)
+    axes.set_aspect("equal")
+    axes.set_xlim(-0.53 * extent, 0.53 * extent)
+    axes.set_ylim(-0.53 * extent, 0.53 * extent)
+    axes.set_xticks([])
+    axes.set_yticks([])
+    for side in axes.spines.values():
+        side.set_visible(False)
+    if row == 0:
+        axes.set_title(f"{STEPS[k]:.1f}", fontsize=11)
+    if k == 0:
+        axes.set_ylabel(name, fontsize=11)
+    return axes
+
+
+def courses_picture() -> None:
+    """One seed of gate courses per family and order at rising difficulty."""
+    figure = Figure(figsize=(11.0, 13.2), facecolor=PAPER, layout="constrained")
+    for row, (family, ordering) in enumerate(COURSES):
+        config = GateGenConfig(
+            num_envs=len(STEPS),
+            generator=family,
+            ordering=ordering,
+            num_gates=11,
+            device="cpu",
+        )
+        generator = GateGenerator(config, PerEnvSeededRNG(seeds=0, num_envs=6, device="cpu"))
+        generator.rng.set_seeds_warp(np.full(len(STEPS), SEED, np.int32), None)
+        generator.set_difficulty(STEPS)
+        gates = generator.generate()
+        line = CourseLine.through(gates, num_points=512)
+        tracks = [line.env(k) for k in range(len(STEPS))]
+        extent = 1.02 * max(float(np.ptp(one.center[:, :2], axis=0).max()) for one in tracks)
+        for k, one in enumerate(tracks):
+            name = family if ordering == "ccw" else f"{family}, {ordering}"
+            axes = cell(figure, len(COURSES), row, k, name, extent)
+            path = np.r_[one.center[:, :2], one.center[:1, :2]]
+            middle = 0.5 * (path.min(axis=0) + path.max(axis=0))
+            axes.plot(*(path - middle).T, color=BLUE, linewidth=1.3)
+            course = gates.env(k)
+            posts = np.stack([course.left[:, :2], course.right[:, :2]], axis=1) - middle
+            colors = [RED if i == 0 else "black" for i in range(len(posts))]
+            axes.add_collection(LineCollection(list(posts), colors=colors, linewidths=2.2))
+    save(figure, "gates-difficulty.png")
 
 
 def curves_picture() -> None:
@@ -123,6 +172,7 @@ def metrics_picture() -> None:
 def main() -> None:
     wp.config.quiet = True
     difficulty_picture()
+    courses_picture()
     curves_picture()
     metrics_picture()
 
