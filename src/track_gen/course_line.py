@@ -17,7 +17,6 @@ import warp as wp
 from track_gen.batch import Track
 from track_gen.block import (
     block_lane,
-    block_launch,
     block_prefix_sum,
     block_sync,
     scan_offsets_size,
@@ -38,6 +37,7 @@ from track_gen.flight_line import (
 from track_gen.gate_batch import GateSequence
 from track_gen.geometry import cross
 from track_gen.polyline import next_index, planar
+from track_gen.row_launch import RowLaunch
 from track_gen.status import TrackStatus
 
 __all__ = ["CourseLine"]
@@ -46,6 +46,8 @@ wp.set_module_options({"enable_backward": False, "default_grid_stride": False})
 
 _PIECES = 64
 """Chords per interval that measure the arc length."""
+_ROWS_PER_CHUNK = 16
+"""Rows that are worth a worker thread."""
 
 
 @wp.func
@@ -62,6 +64,7 @@ def _speed(interval: LineInterval, height: wp.vec4f, u: float) -> float:
 
 @wp.kernel
 def draw_course_line_kernel(
+    first_env: int,
     # In:
     mask_in: wp.array[wp.bool],
     count_in: wp.array[wp.int32],
@@ -96,8 +99,9 @@ def draw_course_line_kernel(
     required_count_out: wp.array[wp.int32],
     family_out: wp.array[wp.int32],
 ):
-    """Write the line of each masked env, NaN without a valid course. Launch dim (E, lanes)."""
-    env, thread = wp.tid()
+    """Write the line of each masked env, NaN without a valid course. Launch dim (rows, lanes)."""
+    row, thread = wp.tid()
+    env = first_env + row
     lane = block_lane(thread)
     if not mask_in[env]:
         return
@@ -224,13 +228,21 @@ class CourseLine(Track):
     """Arc length at each gate [length], NaN past the gates, float32, shape [E, max_gates]."""
 
     @classmethod
-    def through(cls, gates: GateSequence, line: str = "arc", num_points: int = 256) -> CourseLine:
+    def through(
+        cls,
+        gates: GateSequence,
+        line: str = "arc",
+        num_points: int = 256,
+        *,
+        num_threads: int | None = None,
+    ) -> CourseLine:
         """Make the line of a batch of courses and draw it.
 
         Args:
             gates: Courses; kept, and read by :meth:`update`.
             line: Handles of the line, as ``GateGenConfig.line``.
             num_points: Points per env, in [16, 4095].
+            num_threads: CPU threads; None is one per core.
 
         Raises:
             TypeError: If an argument has the wrong type.
@@ -259,10 +271,11 @@ class CourseLine(Track):
         names = ("center", "outer", "inner", "tangent", "normal", "up", "arclen", "curvature")
         scalars = ("length", "half_width", "spacing", "valid", "status", "count", "winding")
         arrays = course.arrays()
-        command = block_launch(
+        lanes = 64 if device.is_cuda else 1
+        launch = RowLaunch(
             draw_course_line_kernel,
             E,
-            64 if device.is_cuda else 1,
+            (lanes,),
             inputs=[
                 every,
                 gates.count,
@@ -283,8 +296,11 @@ class CourseLine(Track):
                 course.family,
             ],
             device=device,
+            num_threads=num_threads,
+            block_dim=lanes,
+            rows_per_chunk=_ROWS_PER_CHUNK,
         )
-        course._source = (gates, every, working, command)
+        course._source = (gates, every, launch)
         course.update()
         return course
 
@@ -301,15 +317,13 @@ class CourseLine(Track):
         source = getattr(self, "_source", None)
         if source is None:
             raise TypeError("this CourseLine is a copy: it has no gates to follow")
-        _, every, _, command = source
+        _, every, launch = source
         chosen = (
             every
             if mask is None
             else as_device_mask("CourseLine.update(mask)", mask, self.num_envs, self.device)
         )
-        self._mask = chosen  # keeps the array alive
-        command.set_param_at_index(0, chosen)
-        command.launch()
+        launch(mask_in=chosen)
 
     def arrays(self) -> dict[str, wp.array]:
         """All arrays by field name, not copied."""

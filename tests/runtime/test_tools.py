@@ -9,6 +9,7 @@ import warp as wp
 from road_reference import circle, floats, mixed_tracks, place, points, to_track
 
 from track_gen import PerEnvSeededRNG
+from track_gen.row_launch import RowLaunch
 from track_gen.runtime import (
     CollisionChecker,
     Localizer,
@@ -20,7 +21,6 @@ from track_gen.runtime import (
     TrackView,
     track_view,
 )
-from track_gen.runtime.rows import RowLaunch
 from track_gen.runtime.view import frenet_s, is_drivable, locate
 
 E, A = 600, 2

@@ -41,9 +41,9 @@ from track_gen.envs.levels import LevelInfo, as_reset_mask, as_words
 from track_gen.envs.vehicle import Vehicle
 from track_gen.executor import Executor, Pipeline, recording_here
 from track_gen.rng import PerEnvSeededRNG, seeds_from_int
+from track_gen.row_launch import RowLaunch
 from track_gen.runtime.localize import Localizer
 from track_gen.runtime.progress import ProgressTracker
-from track_gen.runtime.rows import RowLaunch
 from track_gen.runtime.spawn import Spawner
 from track_gen.track_generator import TrackGenerator
 

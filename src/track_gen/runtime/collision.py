@@ -13,9 +13,10 @@ import warp as wp
 from track_gen.checks import check_bool, check_float
 from track_gen.geometry import cos_sin
 from track_gen.polyline import planar
+from track_gen.row_launch import RowLaunch
 from track_gen.runtime.contact import Contact, box_contact, disc_contact, paths_hit_border
 from track_gen.runtime.localize import Localizer, shared_localizer, update_own
-from track_gen.runtime.rows import RowLaunch, as_headings, as_mask, as_positions
+from track_gen.runtime.rows import as_headings, as_mask, as_positions
 from track_gen.runtime.view import (
     LEFT,
     RIGHT,

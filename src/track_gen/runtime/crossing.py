@@ -17,8 +17,9 @@ import warp as wp
 
 from track_gen.checks import check_float, check_int
 from track_gen.gate_batch import GateSequence
+from track_gen.row_launch import RowLaunch
 from track_gen.runtime.events import BACKWARD, FORWARD, FRAME, MISS, NONE, CrossingEvent
-from track_gen.runtime.rows import RowLaunch, as_mask, as_positions, check_agents
+from track_gen.runtime.rows import as_mask, as_positions, check_agents
 from track_gen.runtime.view import read_position
 
 __all__ = ["GateCrossing", "gate_event"]

@@ -7,8 +7,8 @@ from typing import Any
 import warp as wp
 
 from track_gen.checks import as_origins, check_bool, check_float
+from track_gen.row_launch import RowLaunch
 from track_gen.runtime.rows import (
-    RowLaunch,
     as_headings,
     as_mask,
     as_positions,

@@ -15,8 +15,9 @@ import warp as wp
 from track_gen.block import block_lane, block_max, block_min, block_sum_int, block_sync
 from track_gen.geometry import cross, point_segment_distance_squared
 from track_gen.polyline import next_index, planar, previous_index, walk_step
+from track_gen.row_launch import RowLaunch
 from track_gen.runtime.racing_line import SpeedProfile
-from track_gen.runtime.rows import RowLaunch, as_mask
+from track_gen.runtime.rows import as_mask
 from track_gen.runtime.view import TrackView, is_drivable, track_view, vertex_curvature
 
 __all__ = ["TrackMetrics"]

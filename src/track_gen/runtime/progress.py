@@ -14,9 +14,10 @@ from typing import Any
 import warp as wp
 
 from track_gen.checks import check_choice, check_float
+from track_gen.row_launch import RowLaunch
 from track_gen.runtime.events import BACKWARD, FORWARD, NONE
 from track_gen.runtime.localize import Localizer, shared_localizer, update_own
-from track_gen.runtime.rows import RowLaunch, as_mask
+from track_gen.runtime.rows import as_mask
 from track_gen.runtime.view import TrackView, is_drivable, wrap_s
 
 __all__ = ["ProgressTracker"]

@@ -20,7 +20,8 @@ from track_gen.block import block_lane, block_sync, scan_offsets_size
 from track_gen.checks import check_float, check_int
 from track_gen.geometry import left_of, turn_angle
 from track_gen.polyline import measure_arc, next_index, planar, previous_index
-from track_gen.runtime.rows import RowLaunch, as_mask
+from track_gen.row_launch import RowLaunch
+from track_gen.runtime.rows import as_mask
 from track_gen.runtime.view import TrackView, is_drivable, track_view, vertex_curvature
 
 __all__ = ["RacingLine", "SpeedProfile", "ideal_lap_time", "speed_profile"]

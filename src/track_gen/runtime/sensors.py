@@ -15,8 +15,9 @@ import warp as wp
 from track_gen.checks import check_float
 from track_gen.geometry import cos_sin, cross, rotate
 from track_gen.polyline import next_index, planar
+from track_gen.row_launch import RowLaunch
 from track_gen.runtime.localize import Localizer, shared_localizer, update_own
-from track_gen.runtime.rows import RowLaunch, as_headings, as_mask, as_positions
+from track_gen.runtime.rows import as_headings, as_mask, as_positions
 from track_gen.runtime.view import (
     TrackView,
     curvature_at,

@@ -11,9 +11,9 @@ import warp as wp
 from track_gen.checks import as_origins, check_float, check_int
 from track_gen.geometry import angle_of, wrap_angle
 from track_gen.rng import PerEnvSeededRNG, Stream, draw_uniform
+from track_gen.row_launch import RowLaunch
 from track_gen.runtime.contact import point_contact
 from track_gen.runtime.rows import (
-    RowLaunch,
     as_headings,
     as_mask,
     as_positions,
