@@ -29,8 +29,9 @@ ROWS = (
     ("generators.corners", "generators.growth"),
     FAMILIES,
     ("generators",),
-    ("stages.relax_loops",),
-    ("stages.relax_neighbors", "stages.relax_sweep"),
+    ("stages.loop_rows",),
+    ("stages.relax_neighbors",),
+    ("stages.relax_sweep",),
     (
         "stages",
         "stages.elevation",

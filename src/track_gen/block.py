@@ -31,6 +31,7 @@ __all__ = [
     "block_sum_int",
     "block_sync",
     "block_vote",
+    "float_row",
     "prefetch_point",
     "prefetch_value",
     "scan_offsets_size",
@@ -236,6 +237,16 @@ def block_vote(flags: wp.int32, value: wp.int32, parity: wp.int32) -> wp.vec2i:
     ...
 
 
+@wp.func
+def float_row(base: wp.uint64, offset: int, size: int) -> wp.array[wp.float32]:
+    """View of ``size`` floats from element ``offset`` after ``base`` on.
+
+    The compiler knows its stride, so that it vectorises loops over it on the CPU. It does for
+    ``while`` loops with indices that it knows not to be negative.
+    """
+    return wp.array(ptr=base + wp.uint64(4 * offset), shape=(size,), dtype=wp.float32)
+
+
 def scan_offsets_size(size: int) -> int:
     """Number of chunk offsets that :func:`block_prefix_sum` needs for ``size`` values."""
     return (size + SCAN_CHUNK - 1) // SCAN_CHUNK
@@ -252,8 +263,8 @@ def block_prefix_sum(
     """Replace ``values[env, :count]`` by its inclusive prefix sum; same bits for any lane count.
 
     Args:
-        values: Addends, overwritten by the sums, shape [E, >= count].
-        offsets: Scratch, shape [E, >= scan_offsets_size(count)].
+        values: Addends, overwritten by the sums, shape [E, >= count], rows without gaps.
+        offsets: Scratch, shape [E, >= scan_offsets_size(count)], rows without gaps.
         env: Row.
         lane: Lane of the caller.
         count: Number of values, the same for the whole block.
@@ -261,23 +272,34 @@ def block_prefix_sum(
     The caller must have a barrier between writing ``values`` and this call; the call ends with a
     barrier.
     """
+    sums = float_row(values[env].ptr, 0, values.shape[1])
+    totals = float_row(offsets[env].ptr, 0, offsets.shape[1])
     chunks = (count + SCAN_CHUNK - 1) // SCAN_CHUNK
-    for chunk in range(lane, chunks, wp.block_dim()):
+    chunk = int(lane)
+    while chunk < chunks:
         total = float(0.0)
-        for i in range(chunk * SCAN_CHUNK, wp.min(chunk * SCAN_CHUNK + SCAN_CHUNK, count)):
-            total += values[env, i]
-            values[env, i] = total
+        i = chunk * SCAN_CHUNK
+        end = wp.min(i + SCAN_CHUNK, count)
+        while i < end:
+            total += sums[i]
+            sums[i] = total
+            i += 1
+        totals[chunk] = total
+        chunk += wp.block_dim()
     block_sync()
     offset = float(0.0)
     seen = int(0)
-    for chunk in range(lane, chunks, wp.block_dim()):
+    chunk = int(lane)
+    while chunk < chunks:
         while seen < chunk:
-            offset += values[env, seen * SCAN_CHUNK + SCAN_CHUNK - 1]
+            offset += totals[seen]
             seen += 1
-        offsets[env, chunk] = offset
-    block_sync()
-    for i in range(lane, count, wp.block_dim()):
-        values[env, i] = values[env, i] + offsets[env, i // SCAN_CHUNK]
+        i = chunk * SCAN_CHUNK
+        end = wp.min(i + SCAN_CHUNK, count)
+        while i < end:
+            sums[i] = sums[i] + offset
+            i += 1
+        chunk += wp.block_dim()
     block_sync()
 
 

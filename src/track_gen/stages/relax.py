@@ -27,18 +27,18 @@ from functools import cache
 
 import warp as wp
 
-from track_gen.block import block_lane, block_launch, block_sum_int, block_sync, block_vote
-from track_gen.checks import check_bool, check_float, check_int
-from track_gen.stages.relax_loops import (
-    CLEARANCE,
-    HALO,
-    MOVED,
-    VIOLATED,
+from track_gen.block import (
+    block_lane,
+    block_launch,
+    block_sum_int,
+    block_sync,
+    block_vote,
     float_row,
-    short_row,
-    wrap_ends,
 )
+from track_gen.checks import check_bool, check_float, check_int
+from track_gen.stages.loop_rows import HALO, halo_tail, wrap_ends
 from track_gen.stages.relax_neighbors import (
+    CLEARANCE,
     GROUP,
     MAX_RUNS,
     build_cache,
@@ -80,6 +80,10 @@ MIN_COUNT = 8
 ADAPTIVE = 0
 DENSE = 1
 CACHE = 2
+
+# Flags of the vote that ends a sweep.
+VIOLATED = 1
+MOVED = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,6 +197,11 @@ class RelaxScratch:
         )
 
 
+@wp.func
+def _short_row(base: wp.uint64, size: int) -> wp.array[wp.int16]:
+    return wp.array(ptr=base, shape=(size,), dtype=wp.int16)
+
+
 @cache
 def make_relax_kernel(mode: int) -> wp.Kernel:
     """The solver with one way to find far stretches of road; each mode is a module of its own."""
@@ -247,8 +256,7 @@ def make_relax_kernel(mode: int) -> wp.Kernel:
         first_y = float_row(buffers, width, width)
         second_x = float_row(buffers, 2 * width, width)
         second_y = float_row(buffers, 3 * width, width)
-        skip = wp.max(count - wp.static(HALO) - lane + wp.block_dim() - 1, 0) // wp.block_dim()
-        tail = lane + skip * wp.block_dim()
+        tail = halo_tail(lane, count)
         origin = points[0]
         bad = int(0)
         for i in range(lane, count, wp.block_dim()):
@@ -298,8 +306,8 @@ def make_relax_kernel(mode: int) -> wp.Kernel:
             max_groups = run_counts.shape[1]
             center_x = float_row(centers[env + zero].ptr, zero, max_groups)
             center_y = float_row(centers[env + zero].ptr, max_groups + zero, max_groups)
-            run_row = short_row(runs[env + zero].ptr, runs.shape[1])
-            run_count_row = short_row(run_counts[env + zero].ptr, max_groups)
+            run_row = _short_row(runs[env + zero].ptr, runs.shape[1])
+            run_count_row = _short_row(run_counts[env + zero].ptr, max_groups)
             # The row of ``points_out`` is free between loading and the last store: it holds the
             # positions that the lists were built from.
             reference_x = float_row(points.ptr, zero, count)
@@ -411,7 +419,8 @@ def make_relax_kernel(mode: int) -> wp.Kernel:
                 move_x,
                 move_y,
             )
-            flags = flags | state[0]
+            if state[0] > 0:
+                flags = flags | wp.static(VIOLATED)
             damping = float(1.0)
             if sweep >= wp.static(CHEBYSHEV_START):
                 damping = wp.static(CHEBYSHEV_DAMPING)
@@ -435,7 +444,8 @@ def make_relax_kernel(mode: int) -> wp.Kernel:
             next_x = float_row(buffers, other + zero, width)
             next_y = float_row(buffers, other + width + zero, width)
             if wp.static(mode == ADAPTIVE):
-                flags = flags | has_moved(next_x, next_y, reference_x, reference_y, lane, count)
+                if has_moved(next_x, next_y, reference_x, reference_y, lane, count):
+                    flags = flags | wp.static(MOVED)
 
             vote = block_vote(flags, state[1], sweep & 1)
             if (vote[0] & wp.static(VIOLATED)) == 0 and vote[1] <= turn_limit:

@@ -1,7 +1,8 @@
 """Neighbour search of the relaxation: the far stretches of road that each point keeps clear of.
 
 Two ways to store them: exact lists of runs of points per group of points, which hold until a point
-has moved half a skin, and a cache of a fixed number of points per point.
+has moved half a skin, and a cache of a fixed number of points per point. Lengths are in units of
+the half width.
 """
 
 from __future__ import annotations
@@ -9,13 +10,22 @@ from __future__ import annotations
 import warp as wp
 
 from track_gen.block import block_max, block_sync
-from track_gen.stages.relax_loops import CLEARANCE, HALO, MOVED
+from track_gen.stages.loop_rows import HALO
 
-__all__ = ["GROUP", "MAX_RUNS", "build_cache", "build_runs", "far_lack", "has_moved"]
+__all__ = [
+    "CLEARANCE",
+    "GROUP",
+    "MAX_RUNS",
+    "build_cache",
+    "build_runs",
+    "far_lack",
+    "has_moved",
+]
 
 wp.set_module_options({"enable_backward": False})
 
-LIST_SKIN = 1.25  # half widths; lists of near stretches hold until a point has moved half of this
+CLEARANCE = 2.4  # distance at which two stretches of road stop pushing
+LIST_SKIN = 1.25  # lists of near stretches hold until a point has moved half of this
 GROUP = 4  # points that share a list
 MAX_RUNS = 8
 
@@ -40,17 +50,16 @@ def has_moved(
     reference_y: wp.array[wp.float32],
     lane: int,
     count: int,
-) -> int:
-    """MOVED if a point is half the skin away from where the lists saw it."""
-    flags = int(0)
+) -> bool:
+    """Whether a point is half the skin away from where the lists saw it."""
+    far = int(0)
     i = int(lane)
     while i < count:
         dx = x[i + wp.static(HALO)] - reference_x[i]
         dy = y[i + wp.static(HALO)] - reference_y[i]
-        far = dx * dx + dy * dy > wp.static(0.25 * LIST_SKIN * LIST_SKIN)
-        flags = flags | wp.where(far, wp.static(MOVED), 0)
+        far += wp.where(dx * dx + dy * dy > wp.static(0.25 * LIST_SKIN * LIST_SKIN), 1, 0)
         i += wp.block_dim()
-    return flags
+    return far > 0
 
 
 @wp.func

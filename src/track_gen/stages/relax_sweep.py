@@ -9,7 +9,8 @@ from __future__ import annotations
 import warp as wp
 
 from track_gen.geometry import cos_sin
-from track_gen.stages.relax_loops import CLEARANCE, HALO, VIOLATED
+from track_gen.stages.loop_rows import HALO
+from track_gen.stages.relax_neighbors import CLEARANCE
 
 __all__ = ["TURN_ONE", "advance", "chord_bounds", "chord_window", "correct", "smooth"]
 
@@ -82,7 +83,7 @@ def correct(
 ) -> wp.vec2i:
     """Add spacing, filters and near chords to the moves and clamp them.
 
-    Returns VIOLATED or 0, and the turn sum of the loop as it is.
+    Returns the number of violations and the turn sum of the loop as it is.
     """
     faults = int(0)
     turn = int(0)
@@ -151,7 +152,7 @@ def correct(
         bend = (wp.sqrt(l2 * m2) - (dnx * dpx + dny * dpy)) * inverse_rest2
         turn += int(wp.min(bend, 2.0) * wp.static(TURN_ONE))
         i += wp.block_dim()
-    return wp.vec2i(wp.where(faults > 0, wp.static(VIOLATED), 0), turn)
+    return wp.vec2i(faults, turn)
 
 
 @wp.func
