@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import warp as wp
-from gate_cells import FAMILIES, make_gates
+from gate_cells import CELLS, FAMILIES, make_gates
 
 from track_gen import (
     Bezier,
@@ -86,6 +86,18 @@ def test_yield_over_the_difficulty(name, ordering, gates):
     assert (np.diff(width) < 0.0).all()
     # Of 4 to 7 gates a course hardly turns more than it must.
     assert (np.diff(turning) > (-0.01 if gates == (4, 7) else 0.0)).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ordering", ["ccw", "random"])
+@pytest.mark.parametrize("cell", CELLS)
+def test_every_cell_at_both_ends(cell, ordering):
+    for name in FAMILIES:
+        generator = make_gates(256, seeds=77, generator=name, ordering=ordering, **CELLS[cell])
+        for value in (0.0, 1.0):
+            generator.set_difficulty(value)
+            generator.generate()
+            assert generator.report().yield_rate == 1.0, (name, value, generator.report())
 
 
 @pytest.mark.parametrize("generator", ["bezier", "polar", Mixture({Hull(): 1, Polar(): 2})])

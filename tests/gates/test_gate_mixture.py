@@ -260,3 +260,23 @@ def test_each_part_has_its_own_number_of_gates():
     for family, (low, high) in enumerate(config.count_ranges):
         counts = gates["count"][gates["family"] == family]
         assert len(counts) and low <= counts.min() <= counts.max() <= high
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("ordering", ["ccw", "sampled", "random"])
+def test_cuda_mixture_is_one_graph_and_agrees_with_the_cpu(ordering):
+    options = {"generator": Mixture([(part, 1) for part in SIX]), "ordering": ordering}
+    options["num_gates"] = None
+    graph, eager = (make_gates(256, device="cuda", capture=c, **options) for c in (None, False))
+    cpu = make_gates(256, **options)
+    for value in (0.0, 0.6):
+        for generator in (graph, eager, cpu):
+            generator.set_difficulty(value)
+            generator.rng.advance()
+            generator.generate()
+        assert graph.graph is not None and eager.graph is None
+        assert raw_bytes(graph.gates) == raw_bytes(eager.gates)
+        here, there = cpu.gates.numpy(), graph.gates.numpy()
+        for name in ("family", "count"):
+            np.testing.assert_array_equal(here[name], there[name])
+        assert here["valid"].all() and there["valid"].all()
