@@ -12,7 +12,7 @@ import numpy as np
 import warp as wp
 
 from track_gen.checks import check_device, check_int
-from track_gen.files import check_suffix, description, read_npz, write_csv, write_npz
+from track_gen.files import check_batch, check_suffix, description, read_npz, write_csv, write_npz
 from track_gen.published import PublishedArrays
 from track_gen.status import TrackStatus
 
@@ -41,6 +41,9 @@ def row_slice(owner: T, low: int, high: int) -> T:
 
 UNITS = "Lengths are in the units of scale and half_width; z is up; angles are counter-clockwise."
 """What a file of tracks says about its units."""
+
+_PER_POINT = ("center", "outer", "inner", "tangent", "normal", "up", "arclen", "curvature")
+"""Arrays with a value per point."""
 
 _ALIGNMENT = 64
 """Bytes; every array and every row of an overlay starts at a multiple."""
@@ -300,29 +303,10 @@ class Track(PublishedArrays):
         """
         arrays = read_npz(path)
         center = arrays.get("center")
-        if center is None or center.ndim != 3 or center.shape[2] != 3:
+        if center is None or center.ndim != 3 or 0 in center.shape or center.shape[2] != 3:
             raise ValueError(f"{path}: no array 'center' of shape [E, N_max, 3]")
         track = cls.allocate(center.shape[0], center.shape[1], device)
-        for name, target in track.arrays().items():
-            if name not in arrays:
-                raise ValueError(f"{path}: no array {name!r}")
-            wanted = target.numpy()
-            if arrays[name].shape != wanted.shape or arrays[name].dtype != wanted.dtype:
-                raise ValueError(
-                    f"{path}: {name!r} must be {wanted.dtype} of shape {wanted.shape}, "
-                    f"got {arrays[name].dtype} of shape {arrays[name].shape}"
-                )
-        valid, count = arrays["valid"], arrays["count"]
-        inside = np.arange(track.N_max) < count[:, None]
-        gaps = (inside & ~np.isfinite(center).all(axis=2)).any(axis=1)
-        for text, wrong in (  # kernels trust these
-            (f"'count' must be in [0, {track.N_max}]", (count < 0) | (count > track.N_max)),
-            ("'valid' must be true exactly where 'status' is 0", valid != (arrays["status"] == 0)),
-            ("'count' of a valid row must be at least 3", valid & (count < 3)),
-            ("'center' of a valid row must be finite", valid & gaps),
-        ):
-            if wrong.any():
-                raise ValueError(f"{path}: {text}, which row {int(np.argmax(wrong))} breaks")
+        check_batch(path, arrays, track.numpy(), _PER_POINT)
         for name, target in track.arrays().items():
             target.assign(arrays[name])
         return track
@@ -364,19 +348,7 @@ class Track(PublishedArrays):
         """
         row = self._env_row(index)
         count = int(row["count"])
-        trimmed = {
-            name: row[name][:count].copy()
-            for name in (
-                "center",
-                "outer",
-                "inner",
-                "tangent",
-                "normal",
-                "up",
-                "arclen",
-                "curvature",
-            )
-        }
+        trimmed = {name: row[name][:count].copy() for name in _PER_POINT}
         return EnvTrack(
             **trimmed,
             length=float(row["length"]),

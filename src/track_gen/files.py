@@ -28,8 +28,7 @@ import numpy as np
 import warp as wp
 
 __all__ = [
-    "check_arrays",
-    "check_rows",
+    "check_batch",
     "check_suffix",
     "description",
     "field_texts",
@@ -136,18 +135,26 @@ def read_npz(path: str | Path) -> dict[str, np.ndarray]:
         raise ValueError(f"{path}: not an npz file of arrays") from error
 
 
-def check_arrays(
-    path: str | Path, arrays: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]
+def check_batch(
+    path: str | Path,
+    arrays: Mapping[str, np.ndarray],
+    wanted: Mapping[str, np.ndarray],
+    per_slot: Sequence[str],
 ) -> None:
-    """Refuse a file whose arrays are not those of a batch.
+    """Refuse a file whose arrays are not those of a batch, or with a row that contradicts itself.
+
+    Kernels trust ``count`` and ``valid``.
 
     Args:
         path: File, for the message.
         arrays: Arrays of the file.
-        wanted: Arrays of the same names, shapes and types.
+        wanted: Arrays of the same names, shapes and types, among them ``valid``, ``status`` and
+            ``count``.
+        per_slot: Names of those with a value per slot, [E, slots, ...], finite up to ``count``.
 
     Raises:
-        ValueError: If one is missing or has another shape or type; the message names it.
+        ValueError: If an array is missing or has another shape or type, or a row breaks a rule; the
+            message names it.
     """
     for name, like in wanted.items():
         if name not in arrays:
@@ -158,21 +165,21 @@ def check_arrays(
                 f"{path}: {name!r} must be {like.dtype} of shape {like.shape}, "
                 f"got {found.dtype} of shape {found.shape}"
             )
-
-
-def check_rows(path: str | Path, tests: Sequence[tuple[str, np.ndarray]]) -> None:
-    """Refuse a file with a row that contradicts itself: kernels trust these.
-
-    Args:
-        path: File, for the message.
-        tests: What must hold, and which rows break it, bool [E].
-
-    Raises:
-        ValueError: If a row breaks a test; the message names both.
-    """
-    for text, wrong in tests:
-        if wrong.any():
-            raise ValueError(f"{path}: {text}, which row {int(np.argmax(wrong))} breaks")
+    valid, count = arrays["valid"], arrays["count"]
+    slots = wanted[per_slot[0]].shape[1]
+    inside = np.arange(slots) < count[:, None]
+    rules = [
+        (f"'count' must be in [0, {slots}]", (count < 0) | (count > slots)),
+        ("'valid' must be true exactly where 'status' is 0", valid != (arrays["status"] == 0)),
+        ("'count' of a valid row must be at least 3", valid & (count < 3)),
+    ]
+    for name in per_slot:
+        values = arrays[name].reshape(*inside.shape, -1)
+        gaps = (inside & ~np.isfinite(values).all(axis=2)).any(axis=1)
+        rules.append((f"{name!r} of a valid row must be finite", valid & gaps))
+    for rule, broken in rules:
+        if broken.any():
+            raise ValueError(f"{path}: {rule}, which row {int(np.argmax(broken))} breaks")
 
 
 def _columns(line: str) -> tuple[str, ...]:

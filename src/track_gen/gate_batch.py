@@ -11,8 +11,7 @@ import warp as wp
 
 from track_gen.checks import check_device, check_int
 from track_gen.files import (
-    check_arrays,
-    check_rows,
+    check_batch,
     check_suffix,
     description,
     read_npz,
@@ -196,19 +195,7 @@ class GateSequence(PublishedArrays):
         if position is None or position.ndim != 3 or 0 in position.shape or position.shape[2] != 3:
             raise ValueError(f"{path}: no array 'position' of shape [E, max_gates, 3]")
         gates = cls.allocate(position.shape[0], position.shape[1], device)
-        check_arrays(path, arrays, gates.numpy())
-        valid, count = arrays["valid"], arrays["count"]
-        inside = np.arange(gates.max_gates) < count[:, None]
-        tests = [
-            (f"'count' must be in [0, {gates.max_gates}]", (count < 0) | (count > gates.max_gates)),
-            ("'valid' must be true exactly where 'status' is 0", valid != (arrays["status"] == 0)),
-            ("'count' of a valid row must be at least 3", valid & (count < 3)),
-        ]
-        for name in _PER_GATE:
-            values = arrays[name].reshape(*inside.shape, -1)
-            gaps = (inside & ~np.isfinite(values).all(axis=2)).any(axis=1)
-            tests.append((f"{name!r} of a valid row must be finite", valid & gaps))
-        check_rows(path, tests)
+        check_batch(path, arrays, gates.numpy(), _PER_GATE)
         for name, target in gates.arrays().items():
             target.assign(arrays[name])
         return gates

@@ -52,6 +52,30 @@ def test_npz_errors(tmp_path):
         Track.load(tmp_path / "text.npz")
 
 
+@pytest.mark.parametrize(
+    ("name", "index", "value", "text"),
+    [
+        ("count", 2, 513, r"'count' must be in \[0, 512\], which row 2 breaks"),
+        ("status", 1, 4, "'valid' must be true exactly where 'status' is 0, which row 1 breaks"),
+        ("count", 0, 2, "'count' of a valid row must be at least 3, which row 0 breaks"),
+        ("center", (2, 5, 1), np.nan, "'center' of a valid row must be finite, which row 2 breaks"),
+        ("arclen", (1, 0), np.inf, "'arclen' of a valid row must be finite, which row 1 breaks"),
+    ],
+)
+def test_npz_rows_that_contradict_themselves(tmp_path, name, index, value, text):
+    arrays = make(num_envs=3).generate().numpy()
+    arrays[name][index] = value
+    np.savez(tmp_path / "wrong.npz", **arrays)
+    with pytest.raises(ValueError, match=text):
+        Track.load(tmp_path / "wrong.npz")
+
+
+def test_npz_without_slots(tmp_path):
+    np.savez(tmp_path / "empty.npz", center=np.zeros((3, 0, 3), np.float32))
+    with pytest.raises(ValueError, match="no array 'center' of shape"):
+        Track.load(tmp_path / "empty.npz")
+
+
 @pytest.mark.parametrize("direction", ["ccw", "cw"])
 def test_csv_round_trip_keeps_sides_and_orientation(tmp_path, direction):
     track = make(num_envs=3, direction=direction, half_width=0.08).generate()

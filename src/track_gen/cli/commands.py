@@ -17,7 +17,7 @@ from typing import Any
 
 import warp as wp
 
-from track_gen.batch import UNITS
+from track_gen.batch import UNITS, Track
 from track_gen.checks import check_choice, check_float, check_int
 from track_gen.cli.arguments import (
     DemoCommand,
@@ -40,7 +40,7 @@ from track_gen.cli.batches import (
 from track_gen.config import TrackGenConfig
 from track_gen.elevation import PROFILES, ElevationSettings
 from track_gen.files import description, write_npz
-from track_gen.gate_batch import GateSequence
+from track_gen.gate_batch import GATE_UNITS, GateSequence
 from track_gen.gate_config import GateGenConfig
 from track_gen.generators import available_generators, get_spec
 from track_gen.generators.spec import GeneratorSettings
@@ -72,9 +72,10 @@ def _config_json(config: Any, device: wp.Device) -> str:
 
 def _write_npz(path: Path, generator: Any, batch: MeasuredBatch) -> None:
     """Write the batch so that NumPy alone reads and explains it; replaces the file as a whole."""
-    gates = isinstance(batch.track, GateSequence)
-    units = UNITS.replace("half_width", "gate_width") if gates else UNITS
-    about = description(type(batch.track), GateStatus if gates else TrackStatus, units)
+    if isinstance(batch.track, GateSequence):
+        about = description(GateSequence, GateStatus, GATE_UNITS)
+    else:
+        about = description(Track, TrackStatus, UNITS)
     extra = {
         "seeds": generator.rng.seeds_warp.numpy(),
         "episode": generator.rng.episode_warp.numpy(),
