@@ -20,6 +20,7 @@ PROFILES = {
     "RandomWalk()": RandomWalk(),
     "Noise()": Noise(),
     "RandomWalk(banking=15)": RandomWalk(banking=15.0),
+    "Noise(banking=15)": Noise(banking=15.0),
 }
 
 

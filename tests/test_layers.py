@@ -29,7 +29,7 @@ ROWS = (
     ("generators.corners", "generators.growth"),
     FAMILIES,
     ("generators",),
-    ("stages.loop_rows",),
+    ("stages.loop_rows", "stages.rise_limit"),
     ("stages.relax_neighbors",),
     ("stages.relax_sweep",),
     (

@@ -355,11 +355,14 @@ def sample_profile(
         c = turn[0]
         s = turn[1]
         shape = float(0.0)
-        for k in range(count):
-            shape += coefficients[env, 2 * k] * c - coefficients[env, 2 * k + 1] * s
+        weights = coefficients[env]
+        k = int(0)
+        while k < 2 * count:
+            shape += weights[k] * c - weights[k + 1] * s
             next_c = c * turn[0] - s * turn[1]
             s = s * turn[0] + c * turn[1]
             c = next_c
+            k += 2
         return wp.clamp(shape, -1.0, 1.0)
     position = u * float(count)
     k1 = wp.min(int(position), count - 1)

@@ -4,15 +4,11 @@ The plan view is not touched. A profile gives the height wanted at each point; t
 every edge is limited by the shortest of the three plan edges there, because the inner border of a
 tight corner climbs as high as the centreline on a fraction of the way. The limited height is the
 mean of the largest minorant and the least majorant of the wanted one whose rise keeps the limit
-(McShane: Extension of range of functions, Bull. AMS 40, 1934), so it keeps the range too, and what
-is gentle enough already stays as it is.
+(:mod:`track_gen.stages.rise_limit`), so it keeps the range too, and what is gentle enough already
+stays as it is.
 
 Kinks are rounded by a five-point binomial filter. It averages the rises of five edges, so with each
 limit taken as the least of its five neighbours beforehand, the filtered rise keeps its limit.
-
-Minorants along a loop are running minima of ``height -+ distance``: minima do not depend on their
-order, and the distances are a prefix sum in fixed chunks, so any number of lanes gives the same
-bits.
 """
 
 from __future__ import annotations
@@ -23,11 +19,11 @@ from dataclasses import dataclass
 import warp as wp
 
 from track_gen.block import (
-    SCAN_CHUNK,
     block_lane,
     block_launch,
     block_prefix_sum,
     block_sync,
+    float_row,
     scan_offsets_size,
 )
 from track_gen.elevation import (
@@ -41,7 +37,8 @@ from track_gen.elevation import (
     profile_bounds,
     sample_profile,
 )
-from track_gen.polyline import next_index, planar, previous_index
+from track_gen.stages.loop_rows import HALO, halo_tail, wrap_ends
+from track_gen.stages.rise_limit import least, limit_rise, most
 
 __all__ = ["ElevationConfig", "ElevationScratch", "elevate"]
 
@@ -72,181 +69,99 @@ class ElevationConfig:
 
 @dataclass
 class ElevationScratch:
-    """Arrays that :func:`elevate` works in; first dimension E, nothing is kept between calls."""
+    """Arrays that :func:`elevate` works in; first dimension E, nothing is kept between calls.
+
+    Rows of ``loop = N_max + 2 * HALO`` values hold loops with wrapped ends.
+    """
 
     coefficients: wp.array
     """Coefficients of the profile, float32, shape [E, PROFILE_SIZE]."""
     heights: wp.array
-    """Heights above the middle of the range [length], float32, shape [E, N_max]."""
+    """Heights above the middle of the range [length], then grades, float32, shape [E, loop]."""
     banks: wp.array
-    """Height of the right border above the centreline [length], float32, shape [E, N_max]."""
+    """Height of the right border above the centreline [length], float32, shape [E, loop]."""
     limits: wp.array
-    """Largest rise over each edge [length], float32, shape [E, N_max]."""
+    """Largest rise over each edge [length], float32, shape [E, loop]."""
     metric: wp.array
     """Largest rise from point 0 to each point [length], float32, shape [E, N_max]."""
-    upper: wp.array
-    """Majorant, float32, shape [E, N_max]."""
+    x: wp.array
+    """Minorant, then x of the centreline [length], float32, shape [E, loop]."""
+    y: wp.array
+    """Majorant, then y of the centreline [length], float32, shape [E, loop]."""
+    z: wp.array
+    """Share of the banking, then z of the centreline [length], float32, shape [E, loop]."""
     extremes: wp.array
-    """Extremes of each chunk of points, vec4f, shape [E, scan_offsets_size(N_max)]."""
+    """Four extremes of each chunk, float32, shape [E, 4 * scan_offsets_size(N_max)]."""
     offsets: wp.array
     """Chunk offsets of the prefix sums, float32, shape [E, scan_offsets_size(N_max)]."""
 
     @classmethod
     def allocate(cls, num_envs: int, N_max: int, device: wp.Device) -> ElevationScratch:
-        """Allocate for ``num_envs`` rows of ``N_max`` points: about 21 bytes per point."""
+        """Allocate for ``num_envs`` rows of ``N_max`` points: about 29 bytes per point."""
         chunks = scan_offsets_size(N_max)
+        loop = N_max + 2 * HALO
 
         def values(size: int) -> wp.array:
             return wp.empty((num_envs, size), dtype=wp.float32, device=device)
 
         return cls(
             coefficients=values(PROFILE_SIZE),
-            heights=values(N_max),
-            banks=values(N_max),
-            limits=values(N_max),
+            heights=values(loop),
+            banks=values(loop),
+            limits=values(loop),
             metric=values(N_max),
-            upper=values(N_max),
-            extremes=wp.empty((num_envs, chunks), dtype=wp.vec4f, device=device),
+            x=values(loop),
+            y=values(loop),
+            z=values(loop),
+            extremes=values(4 * chunks),
             offsets=values(chunks),
         )
 
 
 @wp.func
-def _wrapped(i: int, count: int) -> int:
-    """``i`` in [-count, 2 * count) as an index round the loop."""
-    if i < 0:
-        return i + count
-    if i >= count:
-        return i - count
-    return i
+def _edge_squared(row: wp.array[wp.float32], i: int, j: int) -> float:
+    """Squared plan distance of points ``i`` and ``j`` of a row of x, y, z."""
+    dx = row[3 * j] - row[3 * i]
+    dy = row[3 * j + 1] - row[3 * i + 1]
+    return dx * dx + dy * dy
 
 
 @wp.func
-def _limit_near(limits: wp.array[wp.float32], edge: int, count: int) -> float:
-    """Least limit of an edge and its two neighbours on either side."""
-    least = float(wp.inf)
-    if edge >= 2 and edge + 2 < count:
-        for k in range(wp.static(5)):
-            least = wp.min(least, limits[edge - 2 + k])
-    else:
-        for k in range(wp.static(5)):
-            least = wp.min(least, limits[_wrapped(edge - 2 + k, count)])
-    return least
+def _rise_limit(
+    center: wp.array[wp.float32],
+    outer: wp.array[wp.float32],
+    inner: wp.array[wp.float32],
+    i: int,
+    j: int,
+    max_grade: float,
+    slack: float,
+) -> float:
+    """Largest rise from point ``i`` to its successor ``j`` that keeps the grade on all lines."""
+    shortest = wp.sqrt(
+        least(
+            _edge_squared(center, i, j),
+            least(_edge_squared(outer, i, j), _edge_squared(inner, i, j)),
+        )
+    )
+    return most(max_grade * shortest * wp.static(1.0 - 1.0e-5) - slack, 0.0)
 
 
 @wp.func
-def _smooth_at(values: wp.array[wp.float32], i: int, count: int) -> float:
-    """Binomial mean of five values round a loop."""
-    if i >= 2 and i + 2 < count:
-        outer = values[i - 2] + values[i + 2]
-        return 0.0625 * (outer + 4.0 * (values[i - 1] + values[i + 1]) + 6.0 * values[i])
-    outer = values[_wrapped(i - 2, count)] + values[_wrapped(i + 2, count)]
-    near = values[_wrapped(i - 1, count)] + values[_wrapped(i + 1, count)]
-    return 0.0625 * (outer + 4.0 * near + 6.0 * values[i])
+def _limit_near(limits: wp.array[wp.float32], edge: int) -> float:
+    """Least limit of an edge and its two neighbours on either side; a row with a halo."""
+    at = edge + wp.static(HALO)
+    before = least(limits[at - 2], limits[at - 1])
+    after = least(limits[at + 1], limits[at + 2])
+    return least(least(before, after), limits[at])
 
 
 @wp.func
-def _limit_rise(
-    values: wp.array[wp.float32],
-    metric: wp.array[wp.float32],
-    total: float,
-    upper_weight: float,
-    lower: wp.array[wp.float32],
-    upper: wp.array[wp.float32],
-    extremes: wp.array[wp.vec4f],
-    lane: int,
-    count: int,
-):
-    """Replace values by a blend of their minorant and majorant of limited rise round the loop.
-
-    Args:
-        values: Heights, overwritten, shape [>= count].
-        metric: Largest rise from point 0 to each point, shape [>= count].
-        total: Largest rise round the whole loop.
-        upper_weight: Weight of the majorant: 0.5 is the mean, 0 the minorant alone.
-        lower: Scratch, shape [>= count].
-        upper: Scratch, shape [>= count].
-        extremes: Scratch, shape [>= scan_offsets_size(count)].
-        lane: Lane of the caller.
-        count: Number of points, the same for the whole block.
-
-    The caller has a barrier between writing ``values`` and ``metric`` and this call; it ends with
-    one.
-    """
-    chunks = (count + wp.static(SCAN_CHUNK - 1)) // wp.static(SCAN_CHUNK)
-    for chunk in range(lane, chunks, wp.block_dim()):
-        low_minus = float(wp.inf)
-        low_plus = float(wp.inf)
-        high_minus = float(-wp.inf)
-        high_plus = float(-wp.inf)
-        start = chunk * wp.static(SCAN_CHUNK)
-        for i in range(start, wp.min(start + wp.static(SCAN_CHUNK), count)):
-            minus = values[i] - metric[i]
-            plus = values[i] + metric[i]
-            low_minus = wp.min(low_minus, minus)
-            low_plus = wp.min(low_plus, plus)
-            high_minus = wp.max(high_minus, minus)
-            high_plus = wp.max(high_plus, plus)
-        extremes[chunk] = wp.vec4f(low_minus, low_plus, high_minus, high_plus)
-    block_sync()
-
-    # Once round the loop, every point reaches every other one.
-    round_low_minus = float(wp.inf)
-    round_low_plus = float(wp.inf)
-    round_high_minus = float(-wp.inf)
-    round_high_plus = float(-wp.inf)
-    for chunk in range(chunks):
-        e = extremes[chunk]
-        round_low_minus = wp.min(round_low_minus, e[0])
-        round_low_plus = wp.min(round_low_plus, e[1])
-        round_high_minus = wp.max(round_high_minus, e[2])
-        round_high_plus = wp.max(round_high_plus, e[3])
-    round_low_minus += total
-    round_low_plus += total
-    round_high_minus -= total
-    round_high_plus -= total
-
-    # Forwards from the points before, then backwards from those after.
-    low_before = float(wp.inf)
-    high_before = float(-wp.inf)
-    seen = int(0)
-    for chunk in range(lane, chunks, wp.block_dim()):
-        while seen < chunk:
-            low_before = wp.min(low_before, extremes[seen][0])
-            high_before = wp.max(high_before, extremes[seen][3])
-            seen += 1
-        low = low_before
-        high = high_before
-        start = chunk * wp.static(SCAN_CHUNK)
-        for i in range(start, wp.min(start + wp.static(SCAN_CHUNK), count)):
-            distance = metric[i]
-            low = wp.min(low, values[i] - distance)
-            high = wp.max(high, values[i] + distance)
-            lower[i] = wp.min(low, round_low_minus) + distance
-            upper[i] = wp.max(high, round_high_plus) - distance
-    block_sync()
-    low_after = float(wp.inf)
-    high_after = float(-wp.inf)
-    seen = chunks - 1
-    for turn in range(lane, chunks, wp.block_dim()):
-        chunk = chunks - 1 - turn
-        while seen > chunk:
-            low_after = wp.min(low_after, extremes[seen][1])
-            high_after = wp.max(high_after, extremes[seen][2])
-            seen -= 1
-        low = low_after
-        high = high_after
-        start = chunk * wp.static(SCAN_CHUNK)
-        size = wp.min(wp.static(SCAN_CHUNK), count - start)
-        for back in range(size):
-            i = start + size - 1 - back
-            distance = metric[i]
-            low = wp.min(low, values[i] + distance)
-            high = wp.max(high, values[i] - distance)
-            least = wp.min(lower[i], wp.min(low, round_low_plus) - distance)
-            most = wp.max(upper[i], wp.max(high, round_high_minus) + distance)
-            values[i] = least + upper_weight * (most - least)
-    block_sync()
+def _smooth_at(values: wp.array[wp.float32], i: int) -> float:
+    """Binomial mean of five values round a loop; a row with a halo."""
+    at = i + wp.static(HALO)
+    outer = values[at - 2] + values[at + 2]
+    near = values[at - 1] + values[at + 1]
+    return 0.0625 * (outer + 4.0 * near + 6.0 * values[at])
 
 
 @wp.kernel
@@ -272,8 +187,10 @@ def elevate_kernel(
     banks: wp.array2d[wp.float32],
     limits: wp.array2d[wp.float32],
     metric: wp.array2d[wp.float32],
-    upper: wp.array2d[wp.float32],
-    extremes: wp.array2d[wp.vec4f],
+    x: wp.array2d[wp.float32],
+    y: wp.array2d[wp.float32],
+    z: wp.array2d[wp.float32],
+    extremes: wp.array2d[wp.float32],
     offsets: wp.array2d[wp.float32],
     # In and out:
     center_out: wp.array2d[wp.vec3f],
@@ -291,11 +208,13 @@ def elevate_kernel(
     """
     env, thread = wp.tid()
     lane = block_lane(thread)
+    if wp.block_dim() == 1:
+        lane = 0  # so that the compiler knows it
     if not pending_in[env]:
         return
     n = count_in[env]
     length = length_out[env]
-    if n <= 0 or n > N_max or not length > 0.0:
+    if n < 3 or n > N_max or not length > 0.0:
         return
     half_width = half_width_in[env]
     bounds = profile_bounds(profile, length)
@@ -303,139 +222,189 @@ def elevate_kernel(
     # A range that no road of this length can use only costs precision.
     half = wp.min(0.5 * (bounds[1] - bounds[0]), 4.0 * max_grade * length)
 
-    # Rows as values of their own: the CPU compiler keeps them in registers across stores.
-    heights_row = heights[env]
-    banks_row = banks[env]
-    limits_row = limits[env]
-    metric_row = metric[env]
-    upper_row = upper[env]
-    extremes_row = extremes[env]
-    center_row = center_out[env]
-    outer_row = outer_out[env]
-    inner_row = inner_out[env]
-    tangent_row = tangent_out[env]
-    up_row = up_out[env]
-    arclen_row = arclen_out[env]
-    curvature_row = curvature_in[env]
+    width = N_max + wp.static(2 * HALO)
+    tail = halo_tail(lane, n)
+    heights_row = float_row(heights[env].ptr, 0, width)
+    heights_loop = float_row(heights[env].ptr, wp.static(HALO), N_max)
+    banks_row = float_row(banks[env].ptr, 0, width)
+    banks_loop = float_row(banks[env].ptr, wp.static(HALO), N_max)
+    limits_row = float_row(limits[env].ptr, 0, width)
+    metric_row = float_row(metric[env].ptr, 0, N_max)
+    x_row = float_row(x[env].ptr, 0, width)
+    y_row = float_row(y[env].ptr, 0, width)
+    z_row = float_row(z[env].ptr, 0, width)
+    extremes_row = float_row(extremes[env].ptr, 0, extremes.shape[1])
+    center_row = float_row(center_out[env].ptr, 0, 3 * N_max)
+    outer_row = float_row(outer_out[env].ptr, 0, 3 * N_max)
+    inner_row = float_row(inner_out[env].ptr, 0, 3 * N_max)
+    tangent_row = float_row(tangent_out[env].ptr, 0, 3 * N_max)
+    up_row = float_row(up_out[env].ptr, 0, 3 * N_max)
+    arclen_row = float_row(arclen_out[env].ptr, 0, N_max)
+    curvature_row = float_row(curvature_in[env].ptr, 0, N_max)
 
     # What rounding of the published heights, and of distances round the loop, can add to an angle
     # or a rise is taken off beforehand.
     largest = wp.max(wp.abs(bounds[0]), wp.abs(bounds[1])) + half_width * bank_slope
     slack = 4.0e-7 * largest + 1.0e-6 * (max_grade * length + half)
     bank_most = wp.max(wp.static(1.0 - 1.0e-6) * half_width * bank_slope - 2.0e-7 * largest, 0.0)
-    for i in range(lane, n, wp.block_dim()):
-        j = next_index(i, n)
-        center_edge = planar(center_row[j]) - planar(center_row[i])
-        outer_edge = planar(outer_row[j]) - planar(outer_row[i])
-        inner_edge = planar(inner_row[j]) - planar(inner_row[i])
-        shortest = wp.sqrt(
-            wp.min(
-                wp.dot(center_edge, center_edge),
-                wp.min(wp.dot(outer_edge, outer_edge), wp.dot(inner_edge, inner_edge)),
+    if varying != 0 or bank_slope > 0.0:
+        i = int(lane)
+        while i < n - 1:
+            limits_row[i + wp.static(HALO)] = _rise_limit(
+                center_row, outer_row, inner_row, i, i + 1, max_grade, slack
             )
-        )
-        limits_row[i] = wp.max(max_grade * shortest * wp.static(1.0 - 1.0e-5) - slack, 0.0)
-    block_sync()
+            i += wp.block_dim()
+        if i == n - 1:
+            limits_row[i + wp.static(HALO)] = _rise_limit(
+                center_row, outer_row, inner_row, i, 0, max_grade, slack
+            )
+        wrap_ends(limits_row, lane, tail, n)
 
     if bank_slope > 0.0:
-        share = wp.where(varying != 0, wp.static(BANKING_SHARE), 1.0)
-        for i in range(lane, n, wp.block_dim()):
-            before = previous_index(i, n)
-            after = next_index(i, n)
-            curvature = curvature_row[i]
-            bank = bank_most * wp.min(wp.abs(curvature) * half_width * bank_radius, 1.0)
+        # ``z_row`` holds the banking wanted as a share of the largest one, left positive.
+        i = int(lane)
+        while i < n:
+            share = curvature_row[i] * half_width * bank_radius
+            z_row[i + wp.static(HALO)] = least(most(share, -1.0), 1.0)
+            i += wp.block_dim()
+        wrap_ends(z_row, lane, tail, n)
+        block_sync()
+        part = wp.where(varying != 0, wp.static(BANKING_SHARE), 1.0)
+        i = int(lane)
+        while i < n:
+            at = i + wp.static(HALO)
+            share = z_row[at]
+            bank = bank_most * wp.abs(share)
             # Across a change of sign both sides add up.
-            if curvature * curvature_row[before] < 0.0:
-                bank = wp.min(bank, 0.5 * share * limits_row[before])
-            if curvature * curvature_row[after] < 0.0:
-                bank = wp.min(bank, 0.5 * share * limits_row[i])
-            banks_row[i] = bank
-            step = float(0.0)
-            if i > 0:
-                step = share * limits_row[i - 1]
-            metric_row[i] = step
+            before = wp.where(share * z_row[at - 1] < 0.0, 0.5 * part * limits_row[at - 1], bank)
+            after = wp.where(share * z_row[at + 1] < 0.0, 0.5 * part * limits_row[at], bank)
+            banks_row[at] = least(least(bank, before), after)
+            metric_row[i] = wp.where(i > 0, part * limits_row[at - 1], 0.0)
+            i += wp.block_dim()
         block_sync()
         block_prefix_sum(metric, offsets, env, lane, n)
-        total = metric_row[n - 1] + share * limits_row[n - 1]
-        _limit_rise(
-            banks_row, metric_row, total, 0.0, heights_row, upper_row, extremes_row, lane, n
+        total = metric_row[n - 1] + part * limits_row[n - 1 + wp.static(HALO)]
+        limit_rise(
+            banks_loop, metric_row, total, 0.0, heights_row, heights_row, extremes_row, lane, n
         )
-        for i in range(lane, n, wp.block_dim()):
-            bank = wp.clamp(banks_row[i], 0.0, bank_most)
-            banks_row[i] = wp.where(curvature_row[i] < 0.0, -bank, bank)
+        i = int(lane)
+        while i < n:
+            at = i + wp.static(HALO)
+            bank = least(most(banks_row[at], 0.0), bank_most)
+            banks_row[at] = wp.where(z_row[at] < 0.0, -bank, bank)
+            i += wp.block_dim()
+        wrap_ends(banks_row, lane, tail, n)
         block_sync()
-        for i in range(lane, n, wp.block_dim()):
-            rise = wp.abs(banks_row[next_index(i, n)] - banks_row[i])
-            limits_row[i] = wp.max(limits_row[i] - rise, 0.0)
-        block_sync()
+        i = int(lane)
+        while i < n:
+            at = i + wp.static(HALO)
+            rise = wp.abs(banks_row[at + 1] - banks_row[at])
+            limits_row[at] = most(limits_row[at] - rise, 0.0)
+            i += wp.block_dim()
+        wrap_ends(limits_row, lane, tail, n)
 
     if varying != 0:
+        # Its barriers also stand between writing the limits and reading them.
         draw_profile(
             profile, seeds_in[env], episode_in[env], attempt, length, coefficients, env, lane
         )
         per_length = 1.0 / length
-        for i in range(lane, n, wp.block_dim()):
+        i = int(lane)
+        while i < n:
             u = arclen_row[i] * per_length
-            heights_row[i] = half * sample_profile(profile, coefficients, env, u)
-            step = float(0.0)
-            if i > 0:
-                step = _limit_near(limits_row, i - 1, n)
-            metric_row[i] = step
+            heights_loop[i] = half * sample_profile(profile, coefficients, env, u)
+            i += wp.block_dim()
+        i = int(lane)
+        while i < n:
+            metric_row[i] = wp.where(i > 0, _limit_near(limits_row, i - 1), 0.0)
+            i += wp.block_dim()
         block_sync()
         block_prefix_sum(metric, offsets, env, lane, n)
-        total = metric_row[n - 1] + _limit_near(limits_row, n - 1, n)
-        _limit_rise(
-            heights_row, metric_row, total, 0.5, limits_row, upper_row, extremes_row, lane, n
-        )
+        total = metric_row[n - 1] + _limit_near(limits_row, n - 1)
+        limit_rise(heights_loop, metric_row, total, 0.5, x_row, y_row, extremes_row, lane, n)
+        wrap_ends(heights_row, lane, tail, n)
+        block_sync()
 
     outside = float(winding_in[env])
-    for i in range(lane, n, wp.block_dim()):
-        z = middle
+    # Not through the rows of floats, for the CPU scatters single floats slowly.
+    center_points = center_out[env]
+    outer_points = outer_out[env]
+    inner_points = inner_out[env]
+    i = int(lane)
+    while i < n:
+        at = i + wp.static(HALO)
+        height = middle
         if varying != 0:
-            z += _smooth_at(heights_row, i, n)
-        z = wp.clamp(z, bounds[0], bounds[1])
+            height += _smooth_at(heights_row, i)
+        height = least(most(height, bounds[0]), bounds[1])
         bank = float(0.0)
         if bank_slope > 0.0:
-            bank = outside * banks_row[i]
-        p = center_row[i]
-        center_row[i] = wp.vec3f(p[0], p[1], z)
-        p = outer_row[i]
-        outer_row[i] = wp.vec3f(p[0], p[1], z + bank)
-        p = inner_row[i]
-        inner_row[i] = wp.vec3f(p[0], p[1], z - bank)
-    block_sync()
-
+            bank = outside * banks_row[at]
+        z_row[at] = height
+        center_points[i][2] = height
+        outer_points[i][2] = height + bank
+        inner_points[i][2] = height - bank
+        i += wp.block_dim()
     if varying == 0 and bank_slope == 0.0:
         return
-    for i in range(lane, n, wp.block_dim()):
-        heading = tangent_row[i]
+
+    if varying != 0:
+        i = int(lane)
+        while i < n:
+            x_row[i + wp.static(HALO)] = center_row[3 * i]
+            y_row[i + wp.static(HALO)] = center_row[3 * i + 1]
+            i += wp.block_dim()
+        wrap_ends(x_row, lane, tail, n)
+        wrap_ends(y_row, lane, tail, n)
+        wrap_ends(z_row, lane, tail, n)
+        block_sync()
+        # From here on ``heights_loop`` holds grades.
+        i = int(lane)
+        while i < n:
+            at = i + wp.static(HALO)
+            dx = x_row[at + 1] - x_row[at - 1]
+            dy = y_row[at + 1] - y_row[at - 1]
+            run = wp.sqrt(dx * dx + dy * dy)
+            grade = (z_row[at + 1] - z_row[at - 1]) / run
+            heights_loop[i] = wp.where(run > 0.0, grade, 0.0)
+            dx = x_row[at] - x_row[at - 1]
+            dy = y_row[at] - y_row[at - 1]
+            dz = z_row[at] - z_row[at - 1]
+            arclen_row[i] = wp.where(i > 0, wp.sqrt(dx * dx + dy * dy + dz * dz), 0.0)
+            i += wp.block_dim()
+    i = int(lane)
+    while i < n:
+        hx = tangent_row[3 * i]
+        hy = tangent_row[3 * i + 1]
         grade = float(0.0)
         cosine = float(1.0)
         if varying != 0:
-            here = center_row[i]
-            behind = center_row[previous_index(i, n)]
-            ahead = center_row[next_index(i, n)]
-            run = wp.length(planar(ahead) - planar(behind))
-            if run > 0.0:
-                grade = (ahead[2] - behind[2]) / run
-                cosine = 1.0 / wp.sqrt(1.0 + grade * grade)
-                tangent_row[i] = cosine * wp.vec3f(heading[0], heading[1], grade)
-            edge = float(0.0)
-            if i > 0:
-                edge = wp.length(here - behind)
-            arclen_row[i] = edge
-        up = wp.vec3f(-grade * heading[0], -grade * heading[1], 1.0)
+            grade = heights_loop[i]
+            cosine = 1.0 / wp.sqrt(1.0 + grade * grade)
+            tangent_row[3 * i] = cosine * hx
+            tangent_row[3 * i + 1] = cosine * hy
+            tangent_row[3 * i + 2] = cosine * grade
+        ux = -grade * hx
+        uy = -grade * hy
         if bank_slope > 0.0:
-            slope = banks_row[i] / half_width
-            up += slope * wp.vec3f(-heading[1], heading[0], 0.0)
-            cosine = 1.0 / wp.length(up)
-        up_row[i] = cosine * up
+            slope = banks_loop[i] / half_width
+            ux -= slope * hy
+            uy += slope * hx
+            cosine = 1.0 / wp.sqrt(ux * ux + uy * uy + 1.0)
+        up_row[3 * i] = cosine * ux
+        up_row[3 * i + 1] = cosine * uy
+        up_row[3 * i + 2] = cosine
+        i += wp.block_dim()
 
     if varying != 0:
         block_sync()
         block_prefix_sum(arclen_out, offsets, env, lane, n)
         if lane == 0:
-            perimeter = arclen_row[n - 1] + wp.length(center_row[0] - center_row[n - 1])
+            last = n - 1 + wp.static(HALO)
+            dx = x_row[last + 1] - x_row[last]
+            dy = y_row[last + 1] - y_row[last]
+            dz = z_row[last + 1] - z_row[last]
+            perimeter = arclen_row[n - 1] + wp.sqrt(dx * dx + dy * dy + dz * dz)
             length_out[env] = perimeter
             spacing_out[env] = perimeter / float(n)
 
@@ -499,7 +468,7 @@ def elevate(
             int(not isinstance(settings, Flat)), config.max_grade, config.bank_slope,
             settings.banking_radius,
             scratch.coefficients, scratch.heights, scratch.banks, scratch.limits, scratch.metric,
-            scratch.upper, scratch.extremes, scratch.offsets,
+            scratch.x, scratch.y, scratch.z, scratch.extremes, scratch.offsets,
         ],
         outputs=[center, outer, inner, tangent, up, arclen, length, spacing],
         device=device,
