@@ -2,34 +2,25 @@
 
     python benchmarks/metrics.py --json out/metrics.json
 
-Times are per track, best of several calls, on one thread on the CPU; ``share`` is relative to
-generating the same batch.
+Times are per track, medians, on one thread on the CPU; ``share`` is relative to generating the same
+batch.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
 import warp as wp
 
-from common import machine, make, parser, show
+from common import machine, make, milliseconds, parser, show
 from track_gen import Bezier, Mixture, Polar
 from track_gen.runtime import TrackMetrics
 
 
-def microseconds(call: Callable[[], Any], num_envs: int, device: Any, repeats: int = 9) -> float:
-    """Least wall time of a call per env, the device's work included."""
-    call()
-    times = []
-    for _ in range(repeats):
-        wp.synchronize_device(device)
-        start = time.perf_counter()
-        call()
-        wp.synchronize_device(device)
-        times.append(time.perf_counter() - start)
-    return 1e6 * min(times) / num_envs
+def microseconds(call: Callable[[], Any], num_envs: int, device: Any) -> float:
+    """Time of a call per env."""
+    return 1e3 * milliseconds(call, device, 9) / num_envs
 
 
 def main() -> None:

@@ -95,11 +95,56 @@ def environment() -> str:
     return "\n".join(lines) + "\n\n" + about
 
 
+STEP = ("localise", "progress", "collision, box", "look-ahead, 10 points", "the step of these four")
+"""Tools of a step; the others are not part of it."""
+
+
+def tools() -> str:
+    """Cost of each tool of a step of 4096 envs with one agent each."""
+    rows, about = measured("runtime_step")
+    chosen = [row for row in rows if row["A"] == 1]
+    cells = {(row["tool"], row["threads"]): row for row in chosen}
+    lines = ["| tool | ms, one core | ms, all cores | share of the step | us per agent, one core |"]
+    lines.append("|---" * 5 + "|")
+    for tool in dict.fromkeys(row["tool"] for row in chosen):
+        one, every = cells[tool, 1], cells[tool, "all"]
+        share = f"{100 * one['share of the step']:.0f} %"
+        lines.append(
+            f"| {tool} | {one['ms']:.2f} | {every['ms']:.2f} "
+            f"| {share if tool in STEP else ''} | {one['us per agent']:.3f} |"
+        )
+    return "\n".join(lines) + "\n\n" + about
+
+
+def localisation() -> str:
+    """Cost of warm and cold queries on one core, by the length of the track."""
+    rows, about = measured("runtime_queries")
+    names = [name for name in rows[0] if name not in ("half_width", "points")]
+    lines = ["| points | " + " | ".join(names) + " |", "|---" * (1 + len(names)) + "|"]
+    for row in rows:
+        cells = [f"{row[name]:.3f}" if "warm" in name else f"{row[name]:.1f}" for name in names]
+        lines.append(f"| {row['points']:.0f} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n\n" + about
+
+
+def metrics() -> str:
+    """Cost of metrics, mixtures and difficulty, relative to generating the batch."""
+    rows, about = measured("metrics")
+    lines = ["| what | half_width | us per track | of generating |", "|---" * 4 + "|"]
+    for row in rows:
+        share = f"{100 * row['share']:.0f} %" if row["share"] > 0.01 else "under 1 %"
+        lines.append(f"| {row['what']} | {row['half_width']:g} | {row['us/track']:.3g} | {share} |")
+    return "\n".join(lines) + "\n\n" + about
+
+
 SMALL = ("bezier", "hull", "polar", "voronoi", "checkpoint")
 GROWN = ("serpentine", "repulsive")
 FIGURES = {
     "speed": lambda: throughput(256, SMALL),
     "environment": environment,
+    "tools": tools,
+    "localisation": localisation,
+    "metrics": metrics,
     "growth": lambda: throughput(64, (*SMALL, *GROWN)),
 }
 

@@ -83,6 +83,29 @@ def _turned_away(view: TrackView, env: int, i: int, longest_edge: float) -> floa
 
 
 @wp.func
+def _approach_of_edge(
+    view: TrackView, env: int, n: int, h: float, i: int, j: int, s: int, closest: float
+) -> float:
+    """``closest``, or the least distance of point ``i`` to the edge that ends at ``j``, ``s`` on.
+
+    Of the edge only the part counts that is far enough along the line.
+    """
+    here = planar(view.center[env, i])
+    there = planar(view.center[env, j])
+    distance = wp.length(there - here)
+    lack = wp.static(APPROACH) * distance - float(s) * h
+    if lack > 0.0:
+        return closest
+    last = planar(view.center[env, previous_index(j, n)])
+    gap = wp.length(last - here)
+    lacked = wp.static(APPROACH) * gap - float(s - 1) * h
+    if lacked > 0.0:
+        t = lacked / (lacked - lack)
+        return wp.min(wp.min(closest, gap + t * (distance - gap)), distance)
+    return wp.min(closest, wp.sqrt(point_segment_distance_squared(here, last, there - last)))
+
+
+@wp.func
 def _closest_approach(
     view: TrackView,
     env: int,
@@ -96,8 +119,8 @@ def _closest_approach(
 
     An arc that turns by less than an angle ``2 a`` in all is shorter than its chord over ``cos a``
     (Schur's comparison theorem), so each point looks at what lies beyond as much turning as an
-    approach takes. What is skipped is farther than what was found, so the result does not depend
-    on the order.
+    approach takes. Four neighbours look together, through the eyes of the second of them. What is
+    skipped is farther than what was found, so the result does not depend on the order.
     """
     closest = float(wp.inf)
     opposite = n // 2
@@ -111,48 +134,41 @@ def _closest_approach(
     closest = block_min(wp.min(closest, 1.0e30))
 
     needed = 1.98 * wp.acos(wp.min(h / (wp.static(APPROACH) * shortest_edge), 1.0))
-    share = (n + wp.block_dim() - 1) // wp.block_dim()
+    slack = 2.0 * longest_edge  # of the neighbours around the second of them
+    groups = (n + 3) // 4
+    share = 4 * ((groups + wp.block_dim() - 1) // wp.block_dim())
     first = lane * share
-    turned = float(0.0)  # within the points i + 1 to i + begin - 1
+    turned = float(0.0)  # within the points first + 1 to first + begin - 1
     begin = int(1)
-    for i in range(first, wp.min(first + share, n)):
+    while first < wp.min(lane * share + share, n):
         while begin <= opposite and turned < needed:
-            j = i + begin
-            if j >= n:
-                j -= n
-            turned += _turned_away(view, env, j, longest_edge)
+            turned += _turned_away(view, env, (first + begin) % n, longest_edge)
             begin += 1
-        here = planar(view.center[env, i])
-        s = wp.max(begin, 2)
-        while s <= opposite:
-            j = i + s
-            if j >= n:
-                j -= n
-            there = planar(view.center[env, j])
-            distance = wp.length(there - here)
+        second = (first + 1) % n
+        here = planar(view.center[env, second])
+        s = wp.max(begin - 1, 1)
+        while s <= opposite + 2:
+            j = (second + s) % n
+            distance = wp.length(planar(view.center[env, j]) - here) - slack
             # Arc and distance change by at most an edge per index each.
-            lack = wp.static(APPROACH) * distance - float(s) * h
+            lack = wp.static(APPROACH) * distance - float(s + 1) * h
             step = int(1)
             if lack > 0.0:
                 step = int(lack / (h + wp.static(APPROACH) * longest_edge))
             elif distance < closest + longest_edge:
-                # The edge that ends here: all of it, or from where the arc is long enough.
-                last = planar(view.center[env, previous_index(j, n)])
-                gap = wp.length(last - here)
-                lacked = wp.static(APPROACH) * gap - float(s - 1) * h
-                if lacked > 0.0:
-                    t = lacked / (lacked - lack)
-                    closest = wp.min(closest, gap + t * (distance - gap))
-                    closest = wp.min(closest, distance)
-                else:
-                    near = point_segment_distance_squared(here, last, there - last)
-                    closest = wp.min(closest, wp.sqrt(near))
+                for k in range(4):
+                    arc = s + 1 - k
+                    if arc >= 2 and arc <= opposite:
+                        i = (first + k) % n
+                        closest = _approach_of_edge(view, env, n, h, i, j, arc, closest)
             if distance > closest + longest_edge:
                 step = wp.max(step, walk_step(distance, closest + longest_edge, longest_edge))
             s += wp.max(step, 1)
-        if begin > 1:
-            turned -= _turned_away(view, env, next_index(i, n), longest_edge)
-            begin -= 1
+        for k in range(4):
+            if begin > 1:
+                turned -= _turned_away(view, env, (first + 1 + k) % n, longest_edge)
+                begin -= 1
+        first += 4
     return block_min(closest)
 
 
