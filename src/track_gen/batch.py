@@ -12,11 +12,11 @@ import numpy as np
 import warp as wp
 
 from track_gen.checks import check_device, check_int
-from track_gen.files import check_batch, check_suffix, description, read_npz, write_csv, write_npz
+from track_gen.files import check_suffix, write_csv
 from track_gen.published import PublishedArrays
 from track_gen.status import TrackStatus
 
-__all__ = ["UNITS", "EnvTrack", "Track", "overlay_rows", "row_slice"]
+__all__ = ["EnvTrack", "Track", "overlay_rows", "row_slice"]
 
 T = TypeVar("T")
 
@@ -38,9 +38,6 @@ def row_slice(owner: T, low: int, high: int) -> T:
     changes = {field.name: rows(field.name, getattr(owner, field.name)) for field in fields}
     return dataclasses.replace(owner, **changes)  # type: ignore[type-var]
 
-
-UNITS = "Lengths are in the units of scale and half_width; z is up; angles are counter-clockwise."
-"""What a file of tracks says about its units."""
 
 _PER_POINT = ("center", "outer", "inner", "tangent", "normal", "up", "arclen", "curvature")
 """Arrays with a value per point."""
@@ -167,6 +164,11 @@ class Track(PublishedArrays):
     """
 
     _positions = ("center", "outer", "inner")
+    _per_slot = _PER_POINT
+    _flags = TrackStatus
+    _units = (
+        "Lengths are in the units of scale and half_width; z is up; angles are counter-clockwise."
+    )
 
     center: wp.array
     """Centerline points [length], vec3f, shape [E, N_max]."""
@@ -269,47 +271,6 @@ class Track(PublishedArrays):
     def N_max(self) -> int:
         """Slots per row."""
         return self.center.shape[1]
-
-    def save(self, path: str | Path) -> Path:
-        """Write all arrays as compressed npz (an explicit synchronisation).
-
-        The file holds every array by its field name, the text of each field, names and bits of the
-        status, and the versions; NumPy alone reads it.
-
-        Args:
-            path: File to write; its name must end with ``.npz``.
-
-        Raises:
-            ValueError: If the name does not end with ``.npz``.
-            FileExistsError: If the path holds something else than a file of a track.
-            OSError: If the file cannot be written.
-        """
-        path = check_suffix("Track.save(path)", path, ".npz")
-        write_npz(path, {**self.numpy(), **description(type(self), TrackStatus, UNITS)})
-        return path
-
-    @classmethod
-    def load(cls, path: str | Path, device: Any = None) -> Track:
-        """Read what :meth:`save` or the command line wrote.
-
-        Args:
-            path: File.
-            device: Warp device, or None for the current one.
-
-        Raises:
-            ValueError: If the file is not such a file or a row contradicts itself; the message
-                names what is missing or wrong.
-            OSError: If it cannot be read.
-        """
-        arrays = read_npz(path)
-        center = arrays.get("center")
-        if center is None or center.ndim != 3 or 0 in center.shape or center.shape[2] != 3:
-            raise ValueError(f"{path}: no array 'center' of shape [E, N_max, 3]")
-        track = cls.allocate(center.shape[0], center.shape[1], device)
-        check_batch(path, arrays, track.numpy(), _PER_POINT)
-        for name, target in track.arrays().items():
-            target.assign(arrays[name])
-        return track
 
     def save_csv(self, path: str | Path, env: int = 0) -> Path:
         """Write the centerline of one env and the widths of its road as CSV.

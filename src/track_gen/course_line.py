@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import warp as wp
@@ -324,6 +325,18 @@ class CourseLine(Track):
             else as_device_mask("CourseLine.update(mask)", mask, self.num_envs, self.device)
         )
         launch(mask_in=chosen)
+
+    @classmethod
+    def load(cls, path: str | Path, device: Any = None) -> CourseLine:
+        """Not there: what :meth:`save` writes is a track, and ``Track.load`` reads it.
+
+        Raises:
+            TypeError: Always.
+        """
+        raise TypeError(
+            "a CourseLine follows the gates it was made for: read the line with Track.load, or the "
+            "gates with GateSequence.load and draw it with CourseLine.through"
+        )
 
     def arrays(self) -> dict[str, wp.array]:
         """All arrays by field name, not copied."""

@@ -3,29 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import warp as wp
 
 from track_gen.checks import check_device, check_int
-from track_gen.files import (
-    check_batch,
-    check_suffix,
-    description,
-    read_npz,
-    write_npz,
-)
 from track_gen.published import PublishedArrays
 from track_gen.status import GateStatus
 
-__all__ = ["GATE_UNITS", "EnvGates", "GateSequence"]
-
-GATE_UNITS = (
-    "Lengths are in the units of scale and gate_width; z is up; angles are counter-clockwise."
-)
-"""What a file of gate courses says about its units."""
+__all__ = ["EnvGates", "GateSequence"]
 
 _PER_GATE = (
     "position",
@@ -82,6 +69,11 @@ class GateSequence(PublishedArrays):
     """
 
     _positions = ("position", "left", "right")
+    _per_slot = _PER_GATE
+    _flags = GateStatus
+    _units = (
+        "Lengths are in the units of scale and gate_width; z is up; angles are counter-clockwise."
+    )
 
     position: wp.array
     """Gate centres [length], vec3f, shape [E, max_gates]."""
@@ -158,47 +150,6 @@ class GateSequence(PublishedArrays):
     def max_gates(self) -> int:
         """Slots per row."""
         return self.position.shape[1]
-
-    def save(self, path: str | Path) -> Path:
-        """Write all arrays as compressed npz (an explicit synchronisation).
-
-        The file holds every array by its field name, the text of each field, names and bits of the
-        status, and the versions; NumPy alone reads it.
-
-        Args:
-            path: File to write; its name must end with ``.npz``.
-
-        Raises:
-            ValueError: If the name does not end with ``.npz``.
-            FileExistsError: If the path holds something else than a file of gate courses.
-            OSError: If the file cannot be written.
-        """
-        path = check_suffix("GateSequence.save(path)", path, ".npz")
-        write_npz(path, {**self.numpy(), **description(type(self), GateStatus, GATE_UNITS)})
-        return path
-
-    @classmethod
-    def load(cls, path: str | Path, device: Any = None) -> GateSequence:
-        """Read what :meth:`save` or the command line wrote.
-
-        Args:
-            path: File.
-            device: Warp device, or None for the current one.
-
-        Raises:
-            ValueError: If the file is not such a file or a row contradicts itself; the message
-                names what is missing or wrong.
-            OSError: If it cannot be read.
-        """
-        arrays = read_npz(path)
-        position = arrays.get("position")
-        if position is None or position.ndim != 3 or 0 in position.shape or position.shape[2] != 3:
-            raise ValueError(f"{path}: no array 'position' of shape [E, max_gates, 3]")
-        gates = cls.allocate(position.shape[0], position.shape[1], device)
-        check_batch(path, arrays, gates.numpy(), _PER_GATE)
-        for name, target in gates.arrays().items():
-            target.assign(arrays[name])
-        return gates
 
     def env(self, index: int) -> EnvGates:
         """One env as NumPy copies without padding (an explicit synchronisation).

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import enum
+from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import warp as wp
 
 from track_gen.checks import as_device_mask, as_origins
+from track_gen.files import check_batch, check_suffix, description, read_npz, write_npz
 from track_gen.placement import Placement
 
 __all__ = ["PublishedArrays"]
@@ -21,6 +24,12 @@ class PublishedArrays:
 
     _positions: ClassVar[tuple[str, ...]] = ()
     """Fields that hold positions, vec3f [E, slots]."""
+    _per_slot: ClassVar[tuple[str, ...]] = ()
+    """Fields with a value per slot, [E, slots, ...]; the first one holds vec3f."""
+    _flags: ClassVar[type[enum.IntFlag]]
+    """Names of the bits of ``status``."""
+    _units: ClassVar[str]
+    """What a file says about its units."""
     _placement: Placement | None = None
 
     @property
@@ -157,6 +166,67 @@ class PublishedArrays:
             ImportError: If JAX is not installed.
         """
         return {name: wp.to_jax(array) for name, array in self.arrays().items()}
+
+    @classmethod
+    def file_notes(cls) -> dict[str, Any]:
+        """What explains the arrays in a file: texts of fields, status bits, units, versions."""
+        return description(cls, cls._flags, cls._units)
+
+    def save(self, path: str | Path) -> Path:
+        """Write all arrays as compressed npz (an explicit synchronisation).
+
+        The file holds every array by its field name, the text of each field, names and bits of the
+        status, and the versions; NumPy alone reads it.
+
+        Args:
+            path: File to write; its name must end with ``.npz``.
+
+        Raises:
+            ValueError: If the name does not end with ``.npz``.
+            FileExistsError: If the path holds something else than a file of such a batch.
+            OSError: If the file cannot be written.
+        """
+        path = check_suffix(f"{type(self).__name__}.save(path)", path, ".npz")
+        write_npz(path, {**self.numpy(), **self.file_notes()})
+        return path
+
+    @classmethod
+    def load(cls: type[T], path: str | Path, device: Any = None) -> T:
+        """Read what :meth:`save` or the command line wrote.
+
+        Args:
+            path: File.
+            device: Warp device, or None for the current one.
+
+        Raises:
+            ValueError: If the file is not such a file or a row contradicts itself; the message
+                names what is missing or wrong.
+            OSError: If it cannot be read.
+        """
+        arrays = read_npz(path)
+        name = cls._per_slot[0]
+        first = arrays.get(name)
+        if first is None or first.ndim != 3 or 0 in first.shape or first.shape[2] != 3:
+            raise ValueError(f"{path}: no array {name!r} of shape [E, slots, 3]")
+        batch = cls.allocate(first.shape[0], first.shape[1], device)
+        check_batch(path, arrays, batch.numpy(), cls._per_slot)
+        for name, target in batch.arrays().items():
+            target.assign(arrays[name])
+        return batch
+
+    @classmethod
+    def allocate(cls: type[T], num_envs: int, slots: int, device: Any = None) -> T:
+        """Allocate a batch in which no env has been generated.
+
+        Args:
+            num_envs: Rows E, at least 1.
+            slots: Slots per row, at least 1.
+            device: Warp device, or None for the current one.
+
+        Raises:
+            ValueError: If a size is out of range or the device does not exist.
+        """
+        raise NotImplementedError
 
     def _env_row(self, index: int) -> dict[str, Any]:
         """One row of every array as NumPy (an explicit synchronisation).

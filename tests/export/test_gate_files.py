@@ -100,3 +100,14 @@ def test_other_files_are_neither_read_nor_replaced(tmp_path, gates):
         GateSequence.load(text, "cpu")
     with pytest.raises(OSError):
         GateSequence.load(tmp_path / "none.npz", "cpu")
+
+
+def test_a_flight_line_is_saved_as_a_track(tmp_path, gates):
+    line = CourseLine.through(gates)
+    path = line.save(tmp_path / "line.npz")
+    track = Track.load(path, "cpu")
+    assert all(array == raw_bytes(line)[name] for name, array in raw_bytes(track).items())
+    with np.load(path) as file:
+        assert file["gate_arclen"].tobytes() == line.gate_arclen.numpy().tobytes()
+    with pytest.raises(TypeError, match=r"Track\.load"):
+        CourseLine.load(path)

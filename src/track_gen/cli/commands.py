@@ -17,7 +17,6 @@ from typing import Any
 
 import warp as wp
 
-from track_gen.batch import UNITS, Track
 from track_gen.checks import check_choice, check_float, check_int
 from track_gen.cli.arguments import (
     DemoCommand,
@@ -39,13 +38,12 @@ from track_gen.cli.batches import (
 )
 from track_gen.config import TrackGenConfig
 from track_gen.elevation import PROFILES, ElevationSettings
-from track_gen.files import description, write_npz
-from track_gen.gate_batch import GATE_UNITS, GateSequence
+from track_gen.files import write_npz
+from track_gen.gate_batch import GateSequence
 from track_gen.gate_config import GateGenConfig
 from track_gen.generators import available_generators, get_spec
 from track_gen.generators.spec import GeneratorSettings
 from track_gen.placement import grid_origins
-from track_gen.status import GateStatus, TrackStatus
 from track_gen.viz import (
     check_picture_path,
     plot_courses,
@@ -72,17 +70,13 @@ def _config_json(config: Any, device: wp.Device) -> str:
 
 def _write_npz(path: Path, generator: Any, batch: MeasuredBatch) -> None:
     """Write the batch so that NumPy alone reads and explains it; replaces the file as a whole."""
-    if isinstance(batch.track, GateSequence):
-        about = description(GateSequence, GateStatus, GATE_UNITS)
-    else:
-        about = description(Track, TrackStatus, UNITS)
     extra = {
         "seeds": generator.rng.seeds_warp.numpy(),
         "episode": generator.rng.episode_warp.numpy(),
         "config": _config_json(generator.config, generator.device),
         "seed_version": generator.config.spec.seed_version,
     }
-    write_npz(path, {**batch.arrays, **about, **extra})
+    write_npz(path, {**batch.arrays, **batch.track.file_notes(), **extra})
 
 
 def _check_writable(name: str, path: Path) -> None:
