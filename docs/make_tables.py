@@ -95,6 +95,40 @@ def environment() -> str:
     return "\n".join(lines) + "\n\n" + about
 
 
+def training() -> str:
+    """What PPO reaches, a row per run of the example."""
+    lines = [
+        "| run | steps | steps per second | held-out tracks lapped | median lap |",
+        "|---" * 5 + "|",
+    ]
+    about = {}
+    for path in sorted(RESULTS.glob("ppo_*.json")):
+        report = json.loads(path.read_text())
+        settings, about = report["settings"], report["machine"]
+        run = f"{settings['minutes']:g} minutes"
+        if settings["difficulty"] is not None:
+            run += f", difficulty {settings['difficulty']:g}"
+        if settings["curriculum"] is not None:
+            run += f" rising to {report['final_difficulty']:g}"
+        lapped, laps = [], []
+        for name, result in report["held_out"].items():
+            share = f"{100 * result['lapped']:.0f} %"
+            if "median_lap_seconds" in result:
+                lapped.append(share if name == "default" else f"{share} at {float(name):g}")
+                laps.append(f"{result['median_lap_seconds']:.1f} s")
+            else:
+                lapped.append(f"{share} of {name}")
+        lines.append(
+            f"| {run} | {report['steps'] / 1e6:.1f} million "
+            f"| {round(report['steps_per_second'], -3):,.0f} | {', '.join(lapped)} "
+            f"| {', '.join(laps)} |"
+        )
+    return "\n".join(lines) + (
+        f"\n\n*Measured by `examples/train_ppo.py` on {about['device']}, {about['cores']} cores, "
+        f"Warp {about['warp']}, torch {about['torch']}, {about['date']}; 100 held-out tracks.*\n"
+    )
+
+
 STEP = ("localise", "progress", "collision, box", "look-ahead, 10 points", "the step of these four")
 """Tools of a step; the others are not part of it."""
 
@@ -145,6 +179,7 @@ FIGURES = {
     "tools": tools,
     "localisation": localisation,
     "metrics": metrics,
+    "training": training,
     "growth": lambda: throughput(64, (*SMALL, *GROWN)),
 }
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import time
 from collections import deque
 from pathlib import Path
@@ -225,6 +227,14 @@ def main() -> None:
     print(f"wall time {seconds:.0f} s, {model.num_timesteps:,} steps, ", end="")
     print(f"{model.num_timesteps / seconds:,.0f} steps per second")
     report = {
+        "settings": {name: v for name, v in vars(options).items() if name != "out"},
+        "machine": {
+            "device": f"CPU {platform.machine()}",
+            "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None,
+            "warp": wp.__version__,
+            "torch": torch.__version__,
+            "date": time.strftime("%Y-%m-%d"),
+        },
         "seconds": seconds,
         "steps": model.num_timesteps,
         "steps_per_second": model.num_timesteps / seconds,
