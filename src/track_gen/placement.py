@@ -40,24 +40,83 @@ def shift_points_kernel(
         points_out[env, i] = points_in[env, i] + origin
 
 
+@wp.func
+def _copy_row(
+    mask: wp.array[wp.bool],
+    rows: wp.array2d[Any],
+    target: wp.array2d[Any],
+    env: int,
+    thread: int,
+):
+    """Copy a row of a masked env."""
+    if not mask[env]:
+        return
+    for i in range(block_lane(thread), rows.shape[1], wp.block_dim()):
+        target[env, i] = rows[env, i]
+
+
+# One kernel per type with a name of its own: a capture on the CPU finds kernels by their names, so
+# the overloads of a generic one all replay as the last of them.
+
+
 @wp.kernel
-def copy_rows_kernel(
+def copy_vectors_kernel(
     # In:
     mask_in: wp.array[wp.bool],
-    rows_in: wp.array2d[Any],
+    rows_in: wp.array2d[wp.vec3f],
     # Out:
-    rows_out: wp.array2d[Any],
+    rows_out: wp.array2d[wp.vec3f],
 ):
-    """Copy the rows of the masked envs. Launch dim (E, lanes)."""
+    """Copy rows of vectors. Launch dim (E, lanes)."""
     env, thread = wp.tid()
-    if not mask_in[env]:
-        return
-    for i in range(block_lane(thread), rows_in.shape[1], wp.block_dim()):
-        rows_out[env, i] = rows_in[env, i]
+    _copy_row(mask_in, rows_in, rows_out, env, thread)
 
 
-for _dtype in (wp.vec3f, wp.quatf, wp.float32, wp.int32):
-    wp.overload(copy_rows_kernel, [wp.array[wp.bool], wp.array2d[_dtype], wp.array2d[_dtype]])
+@wp.kernel
+def copy_rotations_kernel(
+    # In:
+    mask_in: wp.array[wp.bool],
+    rows_in: wp.array2d[wp.quatf],
+    # Out:
+    rows_out: wp.array2d[wp.quatf],
+):
+    """Copy rows of rotations. Launch dim (E, lanes)."""
+    env, thread = wp.tid()
+    _copy_row(mask_in, rows_in, rows_out, env, thread)
+
+
+@wp.kernel
+def copy_numbers_kernel(
+    # In:
+    mask_in: wp.array[wp.bool],
+    rows_in: wp.array2d[wp.float32],
+    # Out:
+    rows_out: wp.array2d[wp.float32],
+):
+    """Copy rows of numbers. Launch dim (E, lanes)."""
+    env, thread = wp.tid()
+    _copy_row(mask_in, rows_in, rows_out, env, thread)
+
+
+@wp.kernel
+def copy_integers_kernel(
+    # In:
+    mask_in: wp.array[wp.bool],
+    rows_in: wp.array2d[wp.int32],
+    # Out:
+    rows_out: wp.array2d[wp.int32],
+):
+    """Copy rows of integers. Launch dim (E, lanes)."""
+    env, thread = wp.tid()
+    _copy_row(mask_in, rows_in, rows_out, env, thread)
+
+
+_COPY_KERNELS = {
+    wp.vec3f: copy_vectors_kernel,
+    wp.quatf: copy_rotations_kernel,
+    wp.float32: copy_numbers_kernel,
+    wp.int32: copy_integers_kernel,
+}
 
 
 @wp.kernel
@@ -144,8 +203,8 @@ class Placement:
             )
         )
         self._copies = [
-            prepare(copy_rows_kernel, lanes, _columns(source[name]), _columns(target[name]))
-            for name in source
+            prepare(_COPY_KERNELS[array.dtype], lanes, _columns(array), _columns(target[name]))
+            for name, array in source.items()
             if name not in (*positions, "status", "valid")
         ]
 
