@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -227,8 +228,21 @@ def box_clearance(of: Road, p: np.ndarray, heading: float, box: tuple, offset=0.
         return gap
     if lowest < 0.0:
         return lowest
-    points = np.concatenate([of.left.points, of.right.points])
-    within = points[shapely.contains_xy(shape, points[:, 0], points[:, 1])]
-    if not len(within):
-        return 0.0
-    return -shapely.distance(shape.exterior, shapely.points(within)).max()
+    return -max(deepest(shape.exterior, line) for line in shapely.get_parts(lines & shape))
+
+
+def deepest(ring: shapely.LinearRing, line: shapely.LineString) -> float:
+    """Depth of the deepest place of a line inside of a convex ring, by ternary search.
+
+    Along a segment the distance to a convex ring is concave.
+    """
+    ends = shapely.get_coordinates(line)
+    best = float(shapely.distance(ring, shapely.points(ends)).max())
+    for a, b in itertools.pairwise(ends):
+        low, high = 0.0, 1.0
+        for _ in range(80):
+            thirds = np.array([low + (high - low) / 3.0, high - (high - low) / 3.0])
+            depth = shapely.distance(ring, shapely.points(a + thirds[:, None] * (b - a)))
+            low, high = (thirds[0], high) if depth[0] < depth[1] else (low, thirds[1])
+            best = max(best, float(depth.max()))
+    return best

@@ -17,7 +17,8 @@ from road_reference import (
     to_track,
 )
 
-from track_gen.runtime import CollisionChecker
+from conftest import make
+from track_gen.runtime import CollisionChecker, Localizer, RacingLine
 
 BAND = 1e-5
 
@@ -103,6 +104,123 @@ def test_boxes_agree_with_the_reference(share, box, offset):
                 both.add(whole)
     assert False in both
     assert (True in both) == (box[0] < 1.0)
+
+
+def gaps(arrays: dict) -> tuple[np.ndarray, np.ndarray]:
+    """Middle [E, 1, 3] and direction [E, 1] of the narrowest gap between two stretches of road."""
+    E = len(arrays["count"])
+    p, heading = np.zeros((E, 1, 3), np.float32), np.zeros((E, 1), np.float32)
+    for env in range(E):
+        n, best = int(arrays["count"][env]), np.inf
+        apart = np.abs(np.arange(n)[:, None] - np.arange(n))
+        near = np.minimum(apart, n - apart) < n // 8
+        for border in ("inner", "outer"):
+            q = arrays[border][env, :n, :2].astype(np.float64)
+            middle = 0.5 * (q + np.roll(q, -1, 0))
+            between = np.linalg.norm(middle[:, None] - middle, axis=2)
+            between[near] = np.inf
+            i, j = np.unravel_index(between.argmin(), between.shape)
+            if between[i, j] < best:
+                best = between[i, j]
+                p[env, 0, :2] = 0.5 * (middle[i] + middle[j])
+                way = middle[j] - middle[i]
+                heading[env, 0] = np.arctan2(way[1], way[0])
+    return p, heading
+
+
+@pytest.mark.parametrize("box", [(0.24, 0.05), (0.1, 0.05), (0.3, 0.001)])
+@pytest.mark.parametrize("name", ["bezier", "hull", "serpentine"])
+def test_a_border_through_the_middle_of_a_box(name, box):
+    """No border point lies in the box, but a border does."""
+    arrays = make(num_envs=48, generator=name, spacing=0.1).generate().numpy()
+    p, heading = gaps(arrays)
+    for plan_view in (True, False):
+        track = to_track(arrays)
+        localizer = Localizer(track, plan_view=plan_view)
+        checker = CollisionChecker(track, box=box, localizer=localizer)
+        localizer.update(points(p), floats(heading))
+        checker.update(points(p), floats(heading))
+        through = 0
+        for env in range(48):
+            truth = road(arrays, env)
+            at, yaw = p[env, 0, :2].astype(np.float64), float(heading[env, 0])
+            shape = shapely.Polygon(corners(at, yaw, box))
+            expected = box_clearance(truth, at, yaw, box)
+            inside, clearance = checker.inside.numpy()[env, 0], checker.clearance.numpy()[env, 0]
+            if abs(expected) > BAND:
+                assert inside == truth.surface().contains(shape), env
+            if plan_view:
+                assert abs(clearance - expected) < 1e-4, env
+            through += expected < 0.0
+        assert through > 10
+
+
+def test_beside_the_road_with_a_localizer_in_space():
+    """Its borders are those abreast, and a body beyond them is outside."""
+    arrays = mixed_tracks(40)
+    track = to_track(arrays)
+    rng = np.random.default_rng(3)
+    p = np.concatenate([rng.uniform(-4.0, 4.0, (40, 16, 2)), np.zeros((40, 16, 1))], 2)
+    p = p.astype(np.float32)
+    heading = rng.uniform(-3.0, 3.0, (40, 16)).astype(np.float32)
+    localizer = Localizer(track, 16, plan_view=False)
+    localizer.update(points(p), floats(heading))
+    for body in ({"box": (0.05, 0.03)}, {"radius": 0.02}):
+        checker = CollisionChecker(track, 16, localizer=localizer, **body)
+        checker.update(points(p), floats(heading))
+        for env in range(40):
+            truth = road(arrays, env)
+            for k in range(16):
+                at = p[env, k, :2].astype(np.float64)
+                expected = truth.clearance(at[None])[0] - 0.02
+                if "box" in body:
+                    expected = box_clearance(truth, at, float(heading[env, k]), body["box"])
+                if abs(expected) > BAND:
+                    assert checker.inside.numpy()[env, k] == (expected > 0.0), (env, k)
+
+
+@pytest.mark.parametrize("body", [{"box": (0.05, 0.03)}, {"radius": 0.02}])
+def test_a_racing_line_has_the_borders_of_its_track(body):
+    generator = make(num_envs=24, generator="serpentine", N_max=1024)
+    track = generator.generate()
+    line = RacingLine(track, margin=0.1)
+    line.update()
+    arrays = track.numpy()
+    rng = np.random.default_rng(5)
+    s = rng.random((24, 32)) * arrays["length"][:, None]
+    n = rng.uniform(-1.6, 1.6, (24, 32)) * arrays["half_width"][:, None]
+    p, heading = place(arrays, s, n)
+    heading = heading + rng.normal(0.0, 1.0, heading.shape)
+    results = []
+    for of in (track, line):
+        localizer = Localizer(of, 32)
+        checker = CollisionChecker(of, 32, localizer=localizer, **body)
+        localizer.update(points(p), floats(heading))
+        checker.update(points(p), floats(heading))
+        results.append([checker.clearance, checker.inside, localizer.left, localizer.right])
+    for of_track, of_line in zip(*results, strict=True):
+        assert of_track.numpy().tobytes() == of_line.numpy().tobytes()
+
+
+@pytest.mark.parametrize("far", [1e3, 1e6, 1e10, 1e14, 1e16, 1e20, 3e38])
+def test_positions_far_away_are_outside(far):
+    arrays = mixed_tracks(12)
+    track = to_track(arrays)
+    p = np.zeros((12, 2, 3))
+    p[:, 0, 0], p[:, 1, 1] = far, -far
+    heading = np.full((12, 2), 0.3)
+    for plan_view in (True, False):
+        localizer = Localizer(track, 2, plan_view=plan_view)
+        localizer.update(points(p), floats(heading))
+        for body in ({"box": (0.05, 0.03)}, {"radius": 0.02}):
+            checker = CollisionChecker(track, 2, localizer=localizer, **body)
+            checker.update(points(p), floats(heading))
+            assert not checker.inside.numpy().any()
+            if far > 1e15:  # too far for squares of distances: as a position that is not finite
+                assert np.isnan(checker.clearance.numpy()).all()
+                assert (localizer.segment.numpy() == -1).all()
+            else:
+                assert checker.clearance.numpy() == pytest.approx(-far, rel=0.01)
 
 
 def test_a_contact_points_into_the_road():

@@ -127,10 +127,7 @@ def drive_kernel(
     distance = wp.sqrt(foot.distance_squared)
     off_road = bool(False)
     if distance + radius > clear_share * half_width:
-        start = int(-1)
-        if distance <= wp.static(WARM_REACH) * half_width:
-            start = foot.segment
-        off_road = disc_contact(view, env, p, radius, start).clearance < 0.0
+        off_road = disc_contact(view, env, p, radius, foot.segment).clearance < 0.0
     off_road_out[env] = off_road
 
     direction = cos_sin(yaw)

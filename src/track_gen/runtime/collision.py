@@ -21,6 +21,7 @@ from track_gen.runtime.view import (
     LEFT,
     RIGHT,
     TrackView,
+    is_abreast,
     is_drivable,
     local_position,
     origin_of,
@@ -90,14 +91,6 @@ def forget_pose_kernel(
 
 
 @wp.func
-def _place_of(view: TrackView, env: int, segment: int, n: float) -> int:
-    """Where to start looking for borders: abreast of an agent on the road, else nowhere."""
-    if segment >= 0 and (wp.abs(n) <= 0.95 * view.half_width[env] or view.vertical > 0.0):
-        return segment
-    return -1
-
-
-@wp.func
 def _write(
     contact: Contact,
     view: TrackView,
@@ -134,7 +127,6 @@ def disc_contact_kernel(
     position_in: wp.array3d[wp.float32],
     mask_in: wp.array[wp.bool],
     segment_in: wp.array2d[wp.int32],
-    n_in: wp.array2d[wp.float32],
     size_in: wp.array2d[wp.vec2f],
     # Out:
     inside_out: wp.array2d[wp.bool],
@@ -152,7 +144,7 @@ def disc_contact_kernel(
     prefetch_borders(view, env, agent, segment_in)
     contact = _no_contact()
     if is_drivable(view, env) and wp.isfinite(p):
-        start = _place_of(view, env, segment_in[env, agent], n_in[env, agent])
+        start = segment_in[env, agent]
         contact = disc_contact(view, env, p, size_in[env, agent][0], start)
     _write(contact, view, env, agent, inside_out, clearance_out, point_out, normal_out, border_out)
 
@@ -187,7 +179,10 @@ def box_contact_kernel(
     contact = _no_contact()
     if is_drivable(view, env) and wp.isfinite(p) and wp.isfinite(heading):
         direction = cos_sin(heading)
-        start = _place_of(view, env, segment_in[env, agent], n_in[env, agent])
+        start = segment_in[env, agent]
+        if start >= 0 and view.vertical == 0.0:
+            if not is_abreast(view, env, start, n_in[env, agent]):
+                start = -1
         middle = p + offset * wp.vec3f(direction[0], direction[1], 0.0)
         contact = box_contact(
             view, env, middle, direction, size_in[env, agent], start, wp.abs(offset)
@@ -286,13 +281,14 @@ class CollisionChecker:
         last_pose = wp.full((E, A), wp.vec3f(np.nan, np.nan, np.nan), dtype=wp.vec3f, device=device)
         view, every_env = localizer.view, localizer.every_env
         outputs = [self.inside, self.clearance, self.point, self.normal, self.border]
-        places = [localizer.segment, localizer.n, self.size]
+        segment, n = localizer.segment, localizer.n
         if self._is_box:
             kernel = box_contact_kernel
-            inputs = [view, no_position, self._no_heading, every_env, *places, offset]
+            inputs = [view, no_position, self._no_heading, every_env]
+            inputs += [segment, n, self.size, offset]
         else:
             kernel = disc_contact_kernel
-            inputs = [view, no_position, every_env, *places]
+            inputs = [view, no_position, every_env, segment, self.size]
         self._contact = RowLaunch(kernel, E, (A,), inputs, outputs, device, num_threads)
         self._sweep = RowLaunch(
             swept_kernel,

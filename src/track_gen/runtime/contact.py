@@ -21,7 +21,7 @@ from track_gen.runtime.view import (
     TrackView,
     border_distance,
     border_vertex,
-    nearest_on_border,
+    nearest_borders,
 )
 
 __all__ = [
@@ -81,19 +81,16 @@ def point_contact(view: TrackView, env: int, p: wp.vec3f, start: int) -> Contact
         view: Track.
         env: Row, with ``is_drivable``.
         p: Position, finite.
-        start: For a position on the road the segment of the centreline abreast of it; else -1.
+        start: Segment of the centreline nearest to ``p``, or -1 if that is not known.
     """
-    left = nearest_on_border(view, env, wp.static(LEFT), p, start)
-    to_left = border_distance(view, env, wp.static(LEFT), p, left)
-    right = nearest_on_border(view, env, wp.static(RIGHT), p, start)
-    to_right = border_distance(view, env, wp.static(RIGHT), p, right)
+    places = nearest_borders(view, env, p, start)
     side = wp.static(LEFT)
-    distance = to_left
-    foot = left
-    if to_right < to_left:
+    distance = places.to_left
+    foot = places.left
+    if places.to_right < places.to_left:
         side = wp.static(RIGHT)
-        distance = to_right
-        foot = right
+        distance = places.to_right
+        foot = places.right
     return _contact(view, env, side, planar(p), distance, foot)
 
 
@@ -113,6 +110,10 @@ class BoxScan:
     """Least squared distance of a segment to the box, 0 if one touches it."""
     side: wp.int32
     """Border of the nearest segment."""
+    segment: wp.int32
+    """The nearest segment."""
+    fraction: wp.float32
+    """Place on it in [0, 1]."""
     point: wp.vec2f
     """Nearest place of the borders, in the frame of the box."""
     toward: wp.vec2f
@@ -124,17 +125,58 @@ class BoxScan:
 
 
 @wp.func
-def _corner_gap(corner: wp.vec2f, a: wp.vec2f, v: wp.vec2f, inverse: float) -> wp.vec3f:
-    """Squared distance of a corner to the segment ``a .. a + v``, and the place on it."""
-    t = wp.clamp(wp.dot(corner - a, v) * inverse, 0.0, 1.0)
+def _depth_at(a: wp.vec2f, v: wp.vec2f, h: wp.vec2f, along: float, rate: float) -> wp.vec2f:
+    """Depth in a box of half extents ``h`` of a place of the segment ``a .. a + v``, and its share.
+
+    The place is where ``along + share * rate`` is 0, kept within the segment.
+    """
+    t = float(0.0)
+    if rate != 0.0:
+        t = wp.clamp(-along / rate, 0.0, 1.0)
     q = a + t * v
-    r = corner - q
-    return wp.vec3f(wp.dot(r, r), q[0], q[1])
+    return wp.vec2f(wp.min(h[0] - wp.abs(q[0]), h[1] - wp.abs(q[1])), t)
 
 
 @wp.func
-def _scan_segment(scan: BoxScan, a: wp.vec2f, b: wp.vec2f, h: wp.vec2f, side: int) -> BoxScan:
-    """Take the segment ``a .. b``, in the frame of a box of half extents ``h``, into a scan."""
+def _deepest(a: wp.vec2f, v: wp.vec2f, h: wp.vec2f) -> wp.vec2f:
+    """Depth in a box of the deepest place of the segment ``a .. a + v``, and its share.
+
+    The depth is the least of four linear functions along the segment, so its maximum is at an end
+    or where two of them agree.
+    """
+    best = _depth_at(a, v, h, 0.0, 0.0)
+    for k in range(7):
+        along = float(-1.0)
+        rate = float(1.0)
+        if k == 1:
+            along = a[0]
+            rate = v[0]
+        elif k == 2:
+            along = a[1]
+            rate = v[1]
+        elif k == 3:
+            along = a[0] - a[1] - h[0] + h[1]
+            rate = v[0] - v[1]
+        elif k == 4:
+            along = a[0] - a[1] + h[0] - h[1]
+            rate = v[0] - v[1]
+        elif k == 5:
+            along = a[0] + a[1] - h[0] + h[1]
+            rate = v[0] + v[1]
+        elif k == 6:
+            along = a[0] + a[1] + h[0] - h[1]
+            rate = v[0] + v[1]
+        at = _depth_at(a, v, h, along, rate)
+        if at[0] > best[0]:
+            best = at
+    return best
+
+
+@wp.func
+def _scan_segment(
+    scan: BoxScan, a: wp.vec2f, b: wp.vec2f, h: wp.vec2f, side: int, i: int
+) -> BoxScan:
+    """Take segment ``i`` of a border, ``a .. b`` in the frame of a box, into a scan."""
     v = b - a
     apart = (
         wp.min(a[0], b[0]) > h[0]
@@ -146,11 +188,11 @@ def _scan_segment(scan: BoxScan, a: wp.vec2f, b: wp.vec2f, h: wp.vec2f, side: in
     out = scan
     if not apart:
         out.distance_squared = 0.0
-        depth = wp.min(h[0] - wp.abs(a[0]), h[1] - wp.abs(a[1]))
-        if depth > out.depth:
-            out.depth = depth
+        deepest = _deepest(a, v, h)
+        if deepest[0] > out.depth:
+            out.depth = deepest[0]
             out.deep_side = side
-            out.deep_point = a
+            out.deep_point = a + deepest[1] * v
         return out
     gap = wp.vec2f(
         wp.max(wp.abs(a[0]) - h[0], 0.0) * wp.sign(a[0]),
@@ -160,6 +202,8 @@ def _scan_segment(scan: BoxScan, a: wp.vec2f, b: wp.vec2f, h: wp.vec2f, side: in
     if d2 < out.distance_squared:
         out.distance_squared = d2
         out.side = side
+        out.segment = i
+        out.fraction = 0.0
         out.point = a
         out.toward = -gap
     # Only the corner that faces the segment can be its nearest, and the two beside it.
@@ -172,13 +216,16 @@ def _scan_segment(scan: BoxScan, a: wp.vec2f, b: wp.vec2f, h: wp.vec2f, side: in
             corner = wp.vec2f(-h[0], -h[1])
         elif k == 3:
             corner = wp.vec2f(h[0], -h[1])
-        found = _corner_gap(corner, a, v, inverse)
-        if found[0] < out.distance_squared:
-            q = wp.vec2f(found[1], found[2])
-            out.distance_squared = found[0]
+        t = wp.clamp(wp.dot(corner - a, v) * inverse, 0.0, 1.0)
+        r = corner - a - t * v
+        d2 = wp.dot(r, r)
+        if d2 < out.distance_squared:
+            out.distance_squared = d2
             out.side = side
-            out.point = q
-            out.toward = corner - q
+            out.segment = i
+            out.fraction = t
+            out.point = a + t * v
+            out.toward = r
     return out
 
 
@@ -225,7 +272,7 @@ def _scan_border(
     while walking:
         j = next_index(i, count)
         b = _to_box(planar(border_vertex(view, env, side, j)), center, direction)
-        out = _scan_segment(out, a, b, h, side)
+        out = _scan_segment(out, a, b, h, side, i)
         steps += 1
         reach = wp.sqrt(out.distance_squared) + margin
         walking = steps < count and (steps < least or wp.dot(b, b) <= reach * reach)
@@ -239,7 +286,7 @@ def _scan_border(
         while walking:
             i = previous_index(i, count)
             a = _to_box(planar(border_vertex(view, env, side, i)), center, direction)
-            out = _scan_segment(out, a, b, h, side)
+            out = _scan_segment(out, a, b, h, side, i)
             steps += 1
             back += 1
             reach = wp.sqrt(out.distance_squared) + margin
@@ -249,16 +296,67 @@ def _scan_border(
 
 
 @wp.func
-def _start_scan() -> BoxScan:
+def _scan_borders(
+    view: TrackView,
+    env: int,
+    center: wp.vec2f,
+    direction: wp.vec2f,
+    h: wp.vec2f,
+    start: int,
+    offset: float,
+) -> BoxScan:
+    """Scan both borders; see :func:`_scan_border`."""
     scan = BoxScan()
     scan.distance_squared = float(wp.inf)
     scan.side = int(-1)
+    scan.segment = int(0)
+    scan.fraction = float(0.0)
     scan.point = wp.vec2f(0.0, 0.0)
     scan.toward = wp.vec2f(0.0, 0.0)
     scan.depth = float(-1.0)
     scan.deep_side = int(-1)
     scan.deep_point = wp.vec2f(0.0, 0.0)
-    return scan
+    scan = _scan_border(scan, view, env, wp.static(LEFT), center, direction, h, start, offset)
+    return _scan_border(scan, view, env, wp.static(RIGHT), center, direction, h, start, offset)
+
+
+@wp.func
+def _box_clearance(
+    view: TrackView, env: int, scan: BoxScan, center: wp.vec2f, direction: wp.vec2f
+) -> float:
+    """Distance of a box to the borders, negative beside the road, 0 if they touch."""
+    if scan.distance_squared <= 0.0:
+        return 0.0
+    if scan.distance_squared > view.length[env] * view.length[env]:
+        return -wp.sqrt(scan.distance_squared)
+    nearest = center + rotate(scan.point + scan.toward, direction)
+    foot = Foot()
+    foot.segment = scan.segment
+    foot.fraction = scan.fraction
+    foot.distance_squared = scan.distance_squared
+    return border_distance(view, env, scan.side, wp.vec3f(nearest[0], nearest[1], 0.0), foot)
+
+
+@wp.func
+def _worst_corner(
+    view: TrackView, env: int, center: wp.vec2f, direction: wp.vec2f, h: wp.vec2f, start: int
+) -> Contact:
+    """Contact of the corner of a box that is farthest outside."""
+    worst = Contact()
+    worst.clearance = float(wp.inf)
+    for k in range(4):
+        corner = wp.vec2f(h[0], h[1])
+        if k == 1:
+            corner = wp.vec2f(-h[0], h[1])
+        elif k == 2:
+            corner = wp.vec2f(-h[0], -h[1])
+        elif k == 3:
+            corner = wp.vec2f(h[0], -h[1])
+        q = center + rotate(corner, direction)
+        at = point_contact(view, env, wp.vec3f(q[0], q[1], 0.0), start)
+        if at.clearance < worst.clearance:
+            worst = at
+    return worst
 
 
 @wp.func
@@ -283,52 +381,29 @@ def box_contact(
         offset: Distance of that place from the center of the box.
     """
     center = planar(p)
-    scan = _start_scan()
-    if start >= 0:
-        scan = _scan_border(
-            scan, view, env, wp.static(LEFT), center, direction, half_extents, start, offset
-        )
-        scan = _scan_border(
-            scan, view, env, wp.static(RIGHT), center, direction, half_extents, start, offset
-        )
-    if start < 0 or scan.distance_squared <= 0.0:
-        scan = _start_scan()
-        scan = _scan_border(
-            scan, view, env, wp.static(LEFT), center, direction, half_extents, -1, 0.0
-        )
-        scan = _scan_border(
-            scan, view, env, wp.static(RIGHT), center, direction, half_extents, -1, 0.0
-        )
-        # Outside, or partly so: the deepest corner tells how far.
-        worst = point_contact(view, env, p, -1)
-        if scan.distance_squared <= 0.0 or worst.clearance < 0.0:
-            worst.clearance = float(wp.inf)
-            for k in range(4):
-                corner = wp.vec2f(half_extents[0], half_extents[1])
-                if k == 1:
-                    corner = wp.vec2f(-half_extents[0], half_extents[1])
-                elif k == 2:
-                    corner = wp.vec2f(-half_extents[0], -half_extents[1])
-                elif k == 3:
-                    corner = wp.vec2f(half_extents[0], -half_extents[1])
-                q = center + rotate(corner, direction)
-                at = point_contact(view, env, wp.vec3f(q[0], q[1], 0.0), -1)
-                if at.clearance < worst.clearance:
-                    worst = at
-            if worst.clearance >= 0.0:
-                # All corners are on the road: a border pokes into the box between them.
-                if scan.depth >= 0.0:
-                    q = center + rotate(scan.deep_point, direction)
-                    worst.point = q
-                    worst.border = scan.deep_side
-                    worst.normal = wp.normalize(center - q)
-                worst.clearance = -wp.max(scan.depth, 0.0)
-            return worst
+    abreast = start
+    scan = _scan_borders(view, env, center, direction, half_extents, abreast, offset)
+    clearance = _box_clearance(view, env, scan, center, direction)
+    if clearance <= 0.0 and abreast >= 0 and view.vertical == 0.0:
+        abreast = -1
+        scan = _scan_borders(view, env, center, direction, half_extents, abreast, 0.0)
+        clearance = _box_clearance(view, env, scan, center, direction)
     contact = Contact()
-    contact.clearance = wp.sqrt(scan.distance_squared)
-    contact.border = scan.side
-    contact.point = center + rotate(scan.point, direction)
-    contact.normal = wp.normalize(rotate(scan.toward, direction))
+    if clearance > 0.0:
+        contact.clearance = clearance
+        contact.border = scan.side
+        contact.point = center + rotate(scan.point, direction)
+        contact.normal = wp.normalize(rotate(scan.toward, direction))
+        return contact
+    # Outside, or partly so: the deepest corner tells how far.
+    contact = _worst_corner(view, env, center, direction, half_extents, abreast)
+    if contact.clearance >= 0.0:
+        # All corners are on the road: a border pokes into the box between them.
+        q = center + rotate(scan.deep_point, direction)
+        contact.clearance = -wp.max(scan.depth, 0.0)
+        contact.border = scan.deep_side
+        contact.point = q
+        contact.normal = wp.normalize(center - q)
     return contact
 
 

@@ -15,17 +15,14 @@ from track_gen.runtime.rows import (
     check_agents,
 )
 from track_gen.runtime.view import (
-    LEFT,
-    RIGHT,
     TrackView,
-    border_distance,
     frenet_heading_error,
     frenet_n,
     frenet_s,
     is_drivable,
     local_position,
     locate,
-    nearest_on_border,
+    nearest_borders,
     point_at,
     prefetch_borders,
     prefetch_centerline,
@@ -92,15 +89,9 @@ def localize_kernel(
         error = frenet_heading_error(view, env, heading_in[env, agent], foot)
     heading_error_out[env, agent] = error
     if borders != 0:
-        # On the road the nearest place of either border is abreast; beside it, it can be anywhere.
-        start = int(-1)
-        limit = view.half_width[env]
-        if foot.distance_squared <= limit * limit or view.vertical > 0.0:
-            start = foot.segment
-        foot_left = nearest_on_border(view, env, wp.static(LEFT), p, start)
-        left_out[env, agent] = border_distance(view, env, wp.static(LEFT), p, foot_left)
-        foot_right = nearest_on_border(view, env, wp.static(RIGHT), p, start)
-        right_out[env, agent] = border_distance(view, env, wp.static(RIGHT), p, foot_right)
+        places = nearest_borders(view, env, p, foot.segment)
+        left_out[env, agent] = places.to_left
+        right_out[env, agent] = places.to_right
 
 
 @wp.kernel

@@ -20,6 +20,7 @@ from track_gen.geometry import angle_of, cross, turn_angle, wrap_angle
 from track_gen.polyline import next_index, planar, previous_index
 
 __all__ = [
+    "BorderPlaces",
     "Foot",
     "LEFT",
     "RIGHT",
@@ -31,9 +32,11 @@ __all__ = [
     "frenet_heading_error",
     "frenet_n",
     "frenet_s",
+    "is_abreast",
     "is_drivable",
     "local_position",
     "locate",
+    "nearest_borders",
     "nearest_on_border",
     "nearest_on_line",
     "origin_of",
@@ -133,6 +136,18 @@ def track_view(track: Any, vertical: float = 0.0, origins: wp.array | None = Non
     return view
 
 
+@wp.struct
+class BorderPlaces:
+    """The nearest places of both borders."""
+
+    left: Foot
+    right: Foot
+    to_left: wp.float32
+    """Distance to the left border [length], positive on the side of the road."""
+    to_right: wp.float32
+    """The same to the right border."""
+
+
 @wp.func
 def is_drivable(view: TrackView, env: int) -> bool:
     """Whether the env has a valid track."""
@@ -160,8 +175,14 @@ def origin_of(view: TrackView, env: int) -> wp.vec3f:
 def local_position(
     view: TrackView, position: wp.array3d[wp.float32], env: int, agent: int
 ) -> wp.vec3f:
-    """Position of an agent relative to its track, from world positions [E, A, 2 or 3]."""
-    return read_position(position, env, agent) - origin_of(view, env)
+    """Position of an agent relative to its track, from world positions [E, A, 2 or 3].
+
+    NaN if it is farther than 1e15, where squares of distances are no longer finite.
+    """
+    p = read_position(position, env, agent) - origin_of(view, env)
+    if wp.max(wp.max(wp.abs(p[0]), wp.abs(p[1])), wp.abs(p[2])) > 1.0e15:
+        p = wp.vec3f(wp.nan, wp.nan, wp.nan)
+    return p
 
 
 @wp.func
@@ -508,15 +529,60 @@ def border_vertex(view: TrackView, env: int, side: int, i: int) -> wp.vec3f:
 
 
 @wp.func
+def is_abreast(view: TrackView, env: int, segment: int, n: float) -> bool:
+    """Whether a lateral offset is well within the road that is abreast of a segment."""
+    side = wp.where(n > 0.0, wp.static(LEFT), wp.static(RIGHT))
+    j = next_index(segment, view.count[env])
+    first = planar(border_vertex(view, env, side, segment) - view.center[env, segment])
+    second = planar(border_vertex(view, env, side, j) - view.center[env, j])
+    width = wp.abs(n) / 0.95
+    return wp.min(wp.dot(first, first), wp.dot(second, second)) >= width * width
+
+
+@wp.func
 def border_distance(view: TrackView, env: int, side: int, p: wp.vec3f, foot: Foot) -> float:
     """Signed distance to a border from its nearest place; positive on the side of the road."""
     distance = wp.sqrt(foot.distance_squared)
     count = view.count[env]
     left = float(0.0)
-    if (side == wp.static(LEFT)) == (view.winding[env] >= 0):
+    is_inner = (side == wp.static(LEFT)) == (view.winding[env] >= 0)
+    if distance > view.length[env]:
+        # Farther than any place within the loop, where single precision may not tell the nearest.
+        return wp.where(is_inner, distance, -distance)
+    if is_inner:
         left = side_of_foot(view.inner, env, count, p, foot)
     else:
         left = side_of_foot(view.outer, env, count, p, foot)
     if side == wp.static(LEFT):
         return -left * distance
     return left * distance
+
+
+@wp.func
+def _border_places(view: TrackView, env: int, p: wp.vec3f, start: int) -> BorderPlaces:
+    places = BorderPlaces()
+    places.left = nearest_on_border(view, env, wp.static(LEFT), p, start)
+    places.to_left = border_distance(view, env, wp.static(LEFT), p, places.left)
+    places.right = nearest_on_border(view, env, wp.static(RIGHT), p, start)
+    places.to_right = border_distance(view, env, wp.static(RIGHT), p, places.right)
+    return places
+
+
+@wp.func
+def nearest_borders(view: TrackView, env: int, p: wp.vec3f, start: int) -> BorderPlaces:
+    """The nearest places of both borders in plan view.
+
+    For a position between the borders abreast of ``start`` the nearest places are close by, so a
+    walk finds them. One that turns out to lie beyond one of them looks at both whole borders; along
+    a line in 3-D, which may cross over itself, the places abreast count.
+
+    Args:
+        view: Track.
+        env: Row, with :func:`is_drivable`.
+        p: Position, finite.
+        start: Segment of the centreline nearest to ``p``, or -1 to look at the whole borders.
+    """
+    places = _border_places(view, env, p, start)
+    if start >= 0 and view.vertical == 0.0 and wp.min(places.to_left, places.to_right) < 0.0:
+        places = _border_places(view, env, p, -1)
+    return places
