@@ -106,3 +106,36 @@ def test_runtime_tools_work_on_a_course():
         assert np.minimum(wrapped, 1 - wrapped).max() < 1e-3
     np.testing.assert_allclose(tracker.total.numpy()[:, 0], length * (1 + 4 / 512), rtol=1e-2)
     assert (tracker.laps.numpy() == 1).all()
+
+
+def test_progress_counts_three_half_openings_beside_the_line():
+    gates = make_gates(32, ordering="ccw", max_turn=90.0).generate()
+    course = CourseLine.through(gates, num_points=512)
+    center, normal = course.center.numpy(), course.normal.numpy()
+    length, half = course.length.numpy(), course.half_width.numpy()
+    tracker, everywhere = ProgressTracker(course), ProgressTracker(course, max_offset=np.inf)
+    for k in [*range(0, 512, 2), 0, 2]:
+        position = wp.array(
+            center[:, k] - 3.0 * half[:, None] * normal[:, k], dtype=wp.vec3f, device="cpu"
+        )
+        tracker.update(position)
+        everywhere.update(position)
+        assert not tracker.beside.numpy().any()
+    assert np.median(tracker.total.numpy()[:, 0] / length) == pytest.approx(1.0, abs=0.02)
+    for name in ("total", "laps"):
+        assert (getattr(tracker, name).numpy() == getattr(everywhere, name).numpy()).all()
+
+    # Circling in the middle is no lap.
+    tracker.reset()
+    middle = center.mean(1)
+    for k in range(200):
+        angle = 2.0 * np.pi * k / 50.0
+        tracker.update(
+            wp.array(
+                middle + 2.0 * half[:, None] * np.array([np.cos(angle), np.sin(angle), 0.0]),
+                dtype=wp.vec3f,
+                device="cpu",
+            )
+        )
+    assert (tracker.laps.numpy() == 0).all()
+    assert np.median(tracker.total.numpy()) == 0.0

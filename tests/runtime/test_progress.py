@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import shapely
 from road_reference import circle, mixed_tracks, place, points, to_track
+from shapely.ops import polylabel
 
 from conftest import make
 from track_gen import Noise
-from track_gen.runtime import Localizer, ProgressTracker
+from track_gen.runtime import Localizer, ProgressTracker, RacingLine
 
 
 class Driver:
@@ -23,6 +25,7 @@ class Driver:
         self.forward = np.zeros(shape, int)
         self.backward = np.zeros(shape, int)
         self.jumps = np.zeros(shape, int)
+        self.beside = np.zeros(shape, int)
         self.wrong = np.zeros(shape, int)
 
     def at(self, s, n=0.0, mask=None):
@@ -38,6 +41,7 @@ class Driver:
         self.forward += t.crossing.numpy() == 1
         self.backward += t.crossing.numpy() == -1
         self.jumps += t.jumped.numpy()
+        self.beside += t.beside.numpy()
         self.wrong += t.wrong_way.numpy()
 
     @property
@@ -67,6 +71,7 @@ def test_two_laps_from_any_start_are_two_laps(weave):
     assert (driver.finished == 2).all() and (driver.forward == 2).all()
     assert (driver.backward == 0).all()
     assert (driver.jumps == 0).all() and (driver.wrong == 0).all()
+    assert (driver.beside == 0).all()
     assert np.abs(driver.total - 2.0 * length).max() < 1e-4
     assert np.abs(driver.deltas - 2.0 * length).max() < 1e-4
     times = driver.tracker.last_lap_steps.numpy(), driver.tracker.best_lap_steps.numpy()
@@ -196,6 +201,143 @@ def test_cutting_the_same_corner_every_loop_gives_no_lap():
     assert driver.total[0, 0] < 4 * 0.75 * length
 
 
+def test_jumping_once_around_does_not_pay_for_jumps_back():
+    arrays = circle()
+    length = float(arrays["length"][0])
+    driver = Driver(arrays)
+    for k in (0.0, 0.4, 0.8, 1.0):
+        driver.at(k * length)
+    for _ in range(5):
+        for k in np.linspace(0.0, 0.2, 21):
+            driver.at(k * length)
+    assert driver.total[0, 0] == pytest.approx(0.2 * length, abs=1e-4)
+    # Nor does skipping a piece: what lies behind it is earned once.
+    for _ in range(4):
+        driver.at(0.6 * length)
+        for k in np.linspace(0.2, 0.3, 11):
+            driver.at(k * length)
+    assert driver.total[0, 0] == pytest.approx(0.3 * length, abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nothing_is_earned_twice_after_a_jump_back(seed):
+    arrays = circle()
+    length = float(arrays["length"][0])
+    driver = Driver(arrays)
+    rng = np.random.default_rng(seed)
+    place, earned = 0.0, 0.0  # the farthest place with progress
+    driver.at(0.0)
+    for _ in range(40):
+        place += rng.choice([-1.0, 1.0]) * rng.uniform(0.1, 0.4) * length
+        driver.at(place)
+        for _ in range(rng.integers(0, 15)):
+            place += 0.02 * length
+            before = driver.total[0, 0]
+            driver.at(place)
+            gained = driver.total[0, 0] - before
+            assert gained == pytest.approx(min(max(place - earned, 0.0), 0.02 * length), abs=1e-4)
+            earned = max(earned, place)
+
+
+def test_a_lap_back_and_a_lap_forward_are_no_lap():
+    arrays = circle(3)
+    length = float(arrays["length"][0])
+    driver = Driver(arrays)
+    back = np.array([[1.0], [2.0], [0.3]])
+    for k in np.linspace(0.0, 1.0, 201):
+        driver.at(-k * back * length)
+    for k in np.linspace(0.0, 1.0, 201):
+        driver.at((2.0 * k - back) * length)
+    # Two laps back and two forward: the line was crossed forward half-way, then a loop driven.
+    assert driver.laps[:, 0].tolist() == [1, 1, 1]
+    assert driver.total[:, 0] == pytest.approx((2.0 - back[:, 0]) * length, abs=1e-4)
+    assert driver.backward[:, 0].tolist() == [1, 2, 1]
+    driver = Driver(arrays)
+    for k in [*np.linspace(0.0, -1.0, 101), *np.linspace(-1.0, 0.0, 101)]:
+        driver.at(k * length)
+    assert (driver.laps == 0).all()
+    assert np.abs(driver.total).max() < 1e-4
+
+
+def test_wide_of_the_road_and_back_keeps_the_lap():
+    arrays = circle(3)
+    length = float(arrays["length"][0])
+    # A wheel, the whole car for 2 half widths of the way, and for 6.
+    wide = np.array([[1.4], [1.8], [1.8]]) * 0.1
+    way = np.array([[3.0], [0.2], [0.6]])
+    driver = Driver(arrays)
+    for s in np.linspace(0.0, length + 1e-6, 641):
+        off = (s > 3.0) & (s < 3.0 + way)
+        driver.at(s, np.where(off, -wide, 0.0))
+    assert driver.laps[:, 0].tolist() == [1, 1, 0]
+    assert driver.jumps[:, 0].tolist() == [0, 0, 1]
+    assert driver.beside[0] == 0 and driver.beside[1] > 15 and driver.beside[2] > 50
+    assert driver.total[:, 0] == pytest.approx([length, length, length - 0.6], abs=0.02)
+    assert driver.tracker.steps.numpy()[:, 0].tolist() == [640] * 3
+    assert driver.tracker.best_lap_steps.numpy()[:, 0].tolist() == [640, 640, 0]
+
+
+@pytest.mark.parametrize("family", ["bezier", "hull", "polar", "voronoi", "checkpoint"])
+def test_circles_in_the_infield_give_no_lap(family):
+    """As large as fits, and so large that progress never counts."""
+    E = 48
+    generator = make(E, generator=family, half_width=0.1)
+    generator.set_difficulty(0.0)
+    arrays = generator.generate().numpy()
+    half_width = arrays["half_width"].astype(np.float64)
+    middle, free = np.zeros((E, 2)), np.zeros(E)
+    for env in range(E):
+        infield = shapely.Polygon(arrays["inner"][env, : arrays["count"][env], :2])
+        place = polylabel(infield, 1e-3)
+        middle[env], free[env] = (place.x, place.y), infield.exterior.distance(place)
+    free = np.stack([0.95 * free, np.maximum(free - 0.55 * half_width, 0.05 * free)], axis=1)
+    driver = Driver(arrays, 2)
+    driven = np.zeros((E, 2))
+    last = None
+    for k in range(1001):
+        angle = 2.0 * np.pi * k / 100.0
+        p = np.zeros((E, 2, 3))
+        p[..., 0] = middle[:, :1] + free * np.cos(angle)
+        p[..., 1] = middle[:, 1:] + free * np.sin(angle)
+        if last is not None:
+            driven += np.linalg.norm(p - last, axis=-1)
+        last = p
+        driver.step(p)
+    assert (driver.laps == 0).all()
+    assert (driver.total < driven).all()
+    roomy = free[:, 1] > 0.1 * half_width
+    assert roomy.sum() > 24
+    assert (driver.total[roomy, 1] == 0.0).all() and (driver.beside[roomy, 1] == 1001).all()
+
+
+def test_progress_counts_everywhere_if_asked_for():
+    arrays = circle(radius=1.0)
+    length = float(arrays["length"][0])
+    for max_offset, share in ((None, 0.0), (4.0, 0.0), (4.1, 1.0), (np.inf, 1.0)):
+        driver = Driver(arrays, max_offset=max_offset)
+        for k in range(201):
+            driver.at(k / 200.0 * length, 0.405)
+        assert driver.total[0, 0] == pytest.approx(share * length, abs=1e-3)
+        assert driver.laps[0, 0] == share
+
+
+def test_the_whole_road_counts_along_a_racing_line():
+    arrays = mixed_tracks(100)
+    track = to_track(arrays)
+    line = RacingLine(track, margin=0.0)
+    line.update()
+    tracker, everywhere = ProgressTracker(line, 2), ProgressTracker(line, 2, max_offset=np.inf)
+    border = 0.95 * arrays["half_width"][:, None] * np.array([1.0, -1.0])
+    length = arrays["length"][:, None].astype(np.float64)
+    for k in range(401):
+        p, _ = place(arrays, np.broadcast_to(k / 400.0 * length, (100, 2)), border)
+        tracker.update(points(p))
+        everywhere.update(points(p))
+        assert not tracker.beside.numpy().any()
+    assert (tracker.total.numpy() == everywhere.total.numpy()).all()
+    assert np.median(tracker.total.numpy() / line.length.numpy()[:, None]) > 0.99
+
+
 def test_a_teleport_with_reset_is_no_progress():
     arrays = mixed_tracks(10)
     length = arrays["length"][:, None].astype(np.float64)
@@ -277,6 +419,8 @@ def test_a_shared_localizer():
     [
         ({"line": "finish"}, "ProgressTracker.line must be one of"),
         ({"max_step": 0.0}, "ProgressTracker.max_step must be finite and > 0"),
+        ({"max_offset": -1.0}, "ProgressTracker.max_offset must be finite and >= 0"),
+        ({"max_offset": np.nan}, "ProgressTracker.max_offset must be finite and >= 0"),
         ({"wrong_way_distance": -1.0}, "ProgressTracker.wrong_way_distance must be finite"),
     ],
 )

@@ -219,8 +219,9 @@ class RaceVectorEnv(VectorEnv):
         self.track: Track = dataclasses.replace(self.generator.track, valid=self._drivable)
         """The tracks that are driven; ``valid`` is True in every env after a reset."""
         self._places = Localizer(self.track, borders=False, num_threads=num_threads)
+        # An episode ends where the car leaves the road, so no place beside it has to be told apart.
         self._progress = ProgressTracker(
-            self.track, localizer=self._places, num_threads=num_threads
+            self.track, localizer=self._places, max_offset=math.inf, num_threads=num_threads
         )
         unit = 0.0 if vehicle.unit is None else vehicle.unit
         body = vehicle.radius * (unit or max(widths))

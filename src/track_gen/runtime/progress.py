@@ -1,22 +1,27 @@
 """Progress, laps and wrong-way driving from localised agents, safe against cheating.
 
-Progress is the sum of small steps of the arc length, so it needs driving. A step longer than
-``max_step`` is a jump: it gives nothing, a jump back must be driven again before anything counts,
-and the running lap is spoiled until the line is next crossed. A lap counts when the line is crossed
-forward after the whole loop has been driven since it was crossed last: spinning, reversing over the
-line and jumping across the infield give none.
+Progress is the sum of small steps of the arc length on the road, so it needs driving there. Beside
+the road the tracker waits, and the way from where the agent left to where it comes back is one
+step. A step longer than ``max_step`` is a jump: it gives nothing, a jump back must be driven again
+before anything counts, and the running lap is spoiled until the line is next crossed. A lap counts
+when the line is crossed forward after the whole loop has been driven since it was last crossed
+forward, the way back counted against it: spinning, reversing over the line, jumping across the
+infield and circling in it give none.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import warp as wp
 
 from track_gen.checks import check_choice, check_float
+from track_gen.course_line import CourseLine
 from track_gen.row_launch import RowLaunch
 from track_gen.runtime.events import BACKWARD, FORWARD, NONE
 from track_gen.runtime.localize import Localizer, shared_localizer, update_own
+from track_gen.runtime.racing_line import RacingLine
 from track_gen.runtime.rows import as_mask
 from track_gen.runtime.view import TrackView, is_drivable, wrap_s
 
@@ -34,9 +39,11 @@ def track_progress_kernel(
     # In:
     view: TrackView,
     s_in: wp.array2d[wp.float32],
+    n_in: wp.array2d[wp.float32],
     mask_in: wp.array[wp.bool],
     line_in: wp.array2d[wp.float32],
     max_step: float,
+    max_offset: float,
     wrong_way_distance: float,
     # State:
     last_s: wp.array2d[wp.float32],
@@ -53,13 +60,18 @@ def track_progress_kernel(
     finished_lap_out: wp.array2d[wp.bool],
     crossing_out: wp.array2d[wp.int32],
     jumped_out: wp.array2d[wp.bool],
+    beside_out: wp.array2d[wp.bool],
     wrong_way_out: wp.array2d[wp.bool],
     steps_out: wp.array2d[wp.int32],
     lap_steps_out: wp.array2d[wp.int32],
     last_lap_steps_out: wp.array2d[wp.int32],
     best_lap_steps_out: wp.array2d[wp.int32],
 ):
-    """Advance the masked envs by one step. Launch dim (rows, A)."""
+    """Advance the masked envs by one step. Launch dim (rows, A).
+
+    ``last_s`` is the last place on the road. ``debt`` is how far the agent is behind the farthest
+    place it earned progress at, by jumps; less than 0 beyond it.
+    """
     row, agent = wp.tid()
     env = first_env + row
     if not mask_in[env]:
@@ -68,13 +80,17 @@ def track_progress_kernel(
     finished_lap_out[env, agent] = False
     crossing_out[env, agent] = wp.static(NONE)
     jumped_out[env, agent] = False
+    beside_out[env, agent] = False
     s = s_in[env, agent]
     if not (is_drivable(view, env) and wp.isfinite(s)):
         return
     length = view.length[env]
     tolerance = wp.static(LINE_TOLERANCE) * length
     previous = last_s[env, agent]
-    last_s[env, agent] = s
+    beside = wp.abs(n_in[env, agent]) > max_offset * view.half_width[env]
+    beside_out[env, agent] = beside
+    if not beside or not wp.isfinite(previous):
+        last_s[env, agent] = s
     if not wp.isfinite(previous):
         # First step after a reset: the agent is where it was put.
         start = line_in[env, agent]
@@ -95,6 +111,11 @@ def track_progress_kernel(
         best_lap_steps_out[env, agent] = 0
         return
 
+    steps_out[env, agent] = steps_out[env, agent] + 1
+    lap_steps = lap_steps_out[env, agent] + 1
+    if beside:
+        lap_steps_out[env, agent] = lap_steps
+        return
     # In double precision the steps between two places sum up to their difference exactly.
     step = wp.float64(s) - wp.float64(previous)
     loop = wp.float64(length)
@@ -103,8 +124,6 @@ def track_progress_kernel(
         step -= loop
     elif step <= -half:
         step += loop
-    steps_out[env, agent] = steps_out[env, agent] + 1
-    lap_steps = lap_steps_out[env, agent] + 1
     counted = step
     owed = debt[env, agent]
     if wp.abs(step) > wp.float64(wp.min(max_step * view.half_width[env], 0.45 * length)):
@@ -113,8 +132,8 @@ def track_progress_kernel(
         debt[env, agent] = owed - float(step)
         counted = wp.float64(0.0)
     else:
-        if owed > 0.0 and step > wp.float64(0.0):
-            paid = wp.min(wp.float64(owed), step)
+        if step > wp.float64(0.0):
+            paid = wp.clamp(wp.float64(owed), wp.float64(0.0), step)
             debt[env, agent] = wp.max(owed - float(paid), 0.0)
             counted -= paid
         # Where the agent stands from the line, which lies a little earlier than it is drawn.
@@ -165,6 +184,7 @@ def reset_progress_kernel(
     finished_lap_out: wp.array2d[wp.bool],
     crossing_out: wp.array2d[wp.int32],
     jumped_out: wp.array2d[wp.bool],
+    beside_out: wp.array2d[wp.bool],
     wrong_way_out: wp.array2d[wp.bool],
     steps_out: wp.array2d[wp.int32],
     lap_steps_out: wp.array2d[wp.int32],
@@ -184,11 +204,24 @@ def reset_progress_kernel(
     finished_lap_out[env, agent] = False
     crossing_out[env, agent] = 0
     jumped_out[env, agent] = False
+    beside_out[env, agent] = False
     wrong_way_out[env, agent] = False
     steps_out[env, agent] = 0
     lap_steps_out[env, agent] = 0
     last_lap_steps_out[env, agent] = 0
     best_lap_steps_out[env, agent] = 0
+
+
+def default_offset(track: Any) -> float:
+    """Distance from a line [half widths] up to which progress counts by default.
+
+    1.5 from a centreline: half of a half width beyond the borders. 2.5 from a :class:`RacingLine`,
+    which lies up to 1 from the centreline. 4 from a :class:`CourseLine`, whose half width is that
+    of the openings and not of the air between them.
+    """
+    if isinstance(track, CourseLine):
+        return 4.0
+    return 2.5 if isinstance(track, RacingLine) else 1.5
 
 
 class ProgressTracker:
@@ -213,6 +246,9 @@ class ProgressTracker:
         max_step: Longest step [half widths] that is driving and not a jump. Above 3.2: at the
             inside of the tightest corner a small move passes half a circle. Never more than 0.45
             of the length.
+        max_offset: Distance from the line [half widths] up to which progress counts; farther
+            beside it the tracker waits. None is :func:`default_offset` of the track, ``math.inf``
+            counts everywhere.
         wrong_way_distance: Driving backward this far [half widths] sets the wrong-way flag, driving
             forward as far clears it.
         num_threads: CPU threads; None is one per core.
@@ -231,11 +267,16 @@ class ProgressTracker:
         origins: Any = None,
         line: str = "spawn",
         max_step: float = 4.0,
+        max_offset: float | None = None,
         wrong_way_distance: float = 2.0,
         num_threads: int | None = None,
     ) -> None:
         line = check_choice("ProgressTracker.line", line, ("spawn", "start"))
         max_step = check_float("ProgressTracker.max_step", max_step, low=0.0, low_open=True)
+        if max_offset is None:
+            max_offset = default_offset(track)
+        elif max_offset != math.inf:
+            max_offset = check_float("ProgressTracker.max_offset", max_offset, low=0.0)
         wrong_way_distance = check_float(
             "ProgressTracker.wrong_way_distance", wrong_way_distance, low=0.0, low_open=True
         )
@@ -265,6 +306,8 @@ class ProgressTracker:
         (0), int32 [E, A]."""
         self.jumped = zeros(wp.bool)
         """Whether the last step was a jump, bool [E, A]."""
+        self.beside = zeros(wp.bool)
+        """Whether the agent is farther than ``max_offset`` beside the line, bool [E, A]."""
         self.wrong_way = zeros(wp.bool)
         """Whether the agent drives backward, bool [E, A]."""
         self.steps = zeros(wp.int32)
@@ -284,14 +327,14 @@ class ProgressTracker:
             E,
             (A,),
             inputs=[
-                localizer.view, localizer.s, localizer.every_env,
-                wp.full((E, A), given, dtype=wp.float32, device=device), max_step,
+                localizer.view, localizer.s, localizer.n, localizer.every_env,
+                wp.full((E, A), given, dtype=wp.float32, device=device), max_step, max_offset,
                 wrong_way_distance, self._last_s, zeros(wp.float32), self._sum, zeros(wp.float64),
                 zeros(wp.float32), zeros(wp.float32), zeros(wp.bool),
             ],
             outputs=[
                 self.delta, self.total, self.laps, self.finished_lap, self.crossing, self.jumped,
-                self.wrong_way, self.steps, self.lap_steps, self.last_lap_steps,
+                self.beside, self.wrong_way, self.steps, self.lap_steps, self.last_lap_steps,
                 self.best_lap_steps,
             ],
             device=device,
@@ -304,8 +347,8 @@ class ProgressTracker:
             inputs=[localizer.every_env],
             outputs=[
                 self._last_s, self._sum, self.delta, self.total, self.laps, self.finished_lap,
-                self.crossing, self.jumped, self.wrong_way, self.steps, self.lap_steps,
-                self.last_lap_steps, self.best_lap_steps,
+                self.crossing, self.jumped, self.beside, self.wrong_way, self.steps,
+                self.lap_steps, self.last_lap_steps, self.best_lap_steps,
             ],
             device=device,
             num_threads=1,
