@@ -19,6 +19,7 @@ FAMILIES = (
     "generators.voronoi",
 )
 ROWS = (
+    ("recording",),
     ("kernel_cache", "checks", "status"),
     ("block", "rng", "geometry"),
     ("polyline", "parameters", "elevation", "gate_rules", "files", "placement"),

@@ -11,12 +11,30 @@ import warp as wp
 
 from track_gen.checks import as_device_mask, check_bool, check_device
 from track_gen.difficulty import Difficulty
-from track_gen.executor import Executor, recording_here
+from track_gen.executor import Executor
 from track_gen.parameters import ParameterTable
+from track_gen.recording import recording_here, refuse_recording
 from track_gen.report import GenerationReport
 from track_gen.rng import PerEnvSeededRNG
 
 __all__ = ["BatchGenerator"]
+
+wp.set_module_options({"enable_backward": False, "default_grid_stride": False})
+
+
+@wp.kernel
+def copy_mask_kernel(
+    # In:
+    mask_in: wp.array[wp.bool],
+    # Out:
+    active_out: wp.array[wp.bool],
+):
+    """Copy a mask, strided or not. Launch dim (E,).
+
+    Warp's own copy of a strided array cannot be captured on the CPU.
+    """
+    env = wp.tid()
+    active_out[env] = mask_in[env]
 
 
 class BatchGenerator:
@@ -93,10 +111,10 @@ class BatchGenerator:
         Raises:
             RuntimeError: If a capture is open on the device.
         """
-        if recording_here(self.device):
-            raise RuntimeError(f"{type(self).__name__}.warmup() cannot run while a capture is open")
+        refuse_recording(f"{type(self).__name__}.warmup()", self.device)
         if not self._executor.ready:
             self.rng.warmup()
+            wp.load_module(__name__, device=self.device)
             self._executor.prepare()
         if self._captures and self._executor.graph is None:
             self._buffers.active.zero_()
@@ -120,8 +138,6 @@ class BatchGenerator:
                 raise RuntimeError(f"generator {self._family!r} cannot run in an open capture")
             if not self._executor.ready:
                 raise RuntimeError(f"call {name}.warmup() before a capture is opened")
-            if isinstance(mask, np.ndarray):
-                raise RuntimeError("a NumPy mask cannot be captured: pass a mask on the device")
         chosen = (
             None if mask is None else as_device_mask(f"{name}.generate(mask)", mask, E, self.device)
         )
@@ -132,7 +148,9 @@ class BatchGenerator:
         if chosen is None:
             b.active.fill_(True)
         else:
-            wp.copy(b.active, chosen)
+            wp.launch(
+                copy_mask_kernel, dim=E, inputs=[chosen], outputs=[b.active], device=self.device
+            )
         if recording:
             self._executor.launch_all()
         elif self._captures:
@@ -156,8 +174,10 @@ class BatchGenerator:
         Raises:
             ValueError: If a value on the host is out of bounds, or a shape or device is wrong.
             TypeError: If a type is wrong.
+            RuntimeError: In an open capture: at the first call, or with a NumPy array.
         """
         if self._difficulty is None:
+            refuse_recording(f"The first {type(self).__name__}.set_difficulty()", self.device)
             easy, hard = (self.config.difficulty_ranges(end) for end in (0.0, 1.0))
             self._difficulty = Difficulty(self.parameters, easy, hard)
         self._difficulty.set(f"{type(self).__name__}.set_difficulty", value, mask)
@@ -183,6 +203,7 @@ class BatchGenerator:
         Raises:
             KeyError: If an entry is missing.
             ValueError: If it belongs to another batch size or family.
+            RuntimeError: If a capture is open.
         """
         self.rng.load_state_dict(state["rng"])
         self.parameters.load_state_dict(state["parameters"])

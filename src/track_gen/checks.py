@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
+from track_gen.recording import recording_here
+
 __all__ = [
     "as_device_mask",
     "as_origins",
@@ -157,7 +159,7 @@ def _is_torch_tensor(value: Any) -> bool:
 def check_array(
     name: str, value: Any, dtype: Any, shape: tuple[int | None, ...], device: wp.Device
 ) -> wp.array:
-    """``value`` as a contiguous Warp array of this dtype, shape and device.
+    """``value`` as a Warp array of this dtype, shape and device, strided or not.
 
     A Warp array or a torch tensor on the device is taken without a copy; a NumPy array is copied.
 
@@ -171,6 +173,8 @@ def check_array(
     Raises:
         TypeError: If the type or dtype is wrong.
         ValueError: If the shape or the device is wrong.
+        RuntimeError: If a NumPy array is given while a capture records: the copy would be gone
+            before the graph is replayed.
     """
     numpy_dtype = np.dtype(wp.dtype_to_numpy(dtype))
     if isinstance(value, np.ndarray):
@@ -198,9 +202,12 @@ def check_array(
     if location != device:
         raise ValueError(f"{name} must be on device {device}, got {location}")
     if isinstance(value, np.ndarray):
+        if recording_here(device):
+            raise RuntimeError(
+                f"{name}: a NumPy array cannot be captured: pass an array on the device"
+            )
         return wp.array(value, dtype=dtype, device=device)
-    array = value if isinstance(value, wp.array) else wp.from_torch(value.detach(), dtype=dtype)
-    return array if array.is_contiguous else array.contiguous()
+    return value if isinstance(value, wp.array) else wp.from_torch(value.detach(), dtype=dtype)
 
 
 def as_device_mask(name: str, mask: Any, num_envs: int, device: wp.Device) -> wp.array:
@@ -209,6 +216,7 @@ def as_device_mask(name: str, mask: Any, num_envs: int, device: wp.Device) -> wp
     Raises:
         TypeError: If the type or dtype is wrong.
         ValueError: If the shape or the device is wrong.
+        RuntimeError: If a NumPy mask is given while a capture records.
     """
     return check_array(name, mask, dtype=wp.bool, shape=(num_envs,), device=device)
 
@@ -226,6 +234,7 @@ def as_origins(name: str, value: Any, num_envs: int, device: wp.Device) -> wp.ar
     Raises:
         TypeError: If the type or dtype is wrong.
         ValueError: If the shape or the device is wrong, or a number on the host is not finite.
+        RuntimeError: If a NumPy array is given while a capture records.
     """
     if isinstance(value, np.ndarray):
         if value.dtype.kind not in "fiu":

@@ -314,6 +314,7 @@ class CourseLine(Track):
         Raises:
             TypeError: If the dtype is wrong, or the line is a copy without gates.
             ValueError: If the shape or device is wrong.
+            RuntimeError: In an open capture, with a NumPy mask.
         """
         source = getattr(self, "_source", None)
         if source is None:

@@ -16,15 +16,15 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 import warp as wp
 
 from track_gen.generators.spec import Command
+from track_gen.recording import exclusive_cpu_capture
 
-__all__ = ["Executor", "Pipeline", "recording_here", "usable_cores", "worker_pool"]
+__all__ = ["Executor", "Pipeline", "usable_cores", "worker_pool"]
 
 _CHUNKS_PER_THREAD = 4
 """Row ranges per worker thread: enough to balance the load, few enough to launch cheaply."""
@@ -51,19 +51,15 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-_capture_lock = threading.Lock()
-_capture_owner: int | None = None
 _pools: dict[int, ThreadPoolExecutor] = {}
 _pools_lock = threading.Lock()
 
 
 def _forget_after_fork() -> None:
     """Worker threads and held locks do not survive a fork; start afresh in the child."""
-    global _capture_lock, _pools_lock, _capture_owner
+    global _pools_lock
     _pools.clear()
     _pools_lock = threading.Lock()
-    _capture_lock = threading.Lock()
-    _capture_owner = None
 
 
 if hasattr(os, "register_at_fork"):
@@ -76,33 +72,6 @@ def worker_pool(workers: int) -> ThreadPoolExecutor:
         if workers not in _pools:
             _pools[workers] = ThreadPoolExecutor(workers, thread_name_prefix="track_gen")
         return _pools[workers]
-
-
-def recording_here(device: wp.Device) -> bool:
-    """Whether launches of the calling thread on ``device`` are recorded by an open capture.
-
-    A CPU capture makes ``device.is_capturing`` true in every thread but records only the launches
-    of its own: a capture that this module opened in another thread does not count.
-    """
-    if not device.is_capturing:
-        return False
-    return device.is_cuda or _capture_owner in (None, threading.get_ident())
-
-
-@contextmanager
-def _exclusive_cpu_capture():
-    """Hold the process-wide CPU capture."""
-    global _capture_owner
-    if not _capture_lock.acquire(blocking=False):
-        raise RuntimeError("another thread's CPU capture is open: a CPU capture is process-wide")
-    try:
-        if wp.get_device("cpu").is_capturing:
-            raise RuntimeError("a CPU capture is open already: a CPU capture is process-wide")
-        _capture_owner = threading.get_ident()
-        yield
-    finally:
-        _capture_owner = None
-        _capture_lock.release()
 
 
 class Executor:
@@ -203,7 +172,7 @@ class Executor:
             RuntimeError: If a CPU capture is open in another thread.
         """
         if self._device.is_cpu:
-            with _exclusive_cpu_capture():
+            with exclusive_cpu_capture():
                 self.graph = self._record()
         else:
             self.graph = self._record()

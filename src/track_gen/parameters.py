@@ -17,6 +17,7 @@ import warp as wp
 
 from track_gen.block import block_launch
 from track_gen.checks import as_device_mask, check_array, check_range, suggestion
+from track_gen.recording import refuse_recording
 from track_gen.rng import Stream, draw_uniform
 from track_gen.status import TrackStatus
 
@@ -300,6 +301,7 @@ class ParameterTable:
             KeyError: If there is no such knob.
             ValueError: If a value on the host is not legal, or a shape or device is wrong.
             TypeError: If a type is wrong.
+            RuntimeError: In an open capture, with a NumPy array.
         """
         column = self.column(name)
         knob = self.knobs[column]
@@ -338,7 +340,9 @@ class ParameterTable:
         Raises:
             KeyError: If a knob is missing or unknown.
             ValueError: If a shape is wrong.
+            RuntimeError: If a capture is open.
         """
+        refuse_recording(f"{self._owner}.load_state_dict()", self.device)
         if set(state) != set(self.names):
             raise KeyError(
                 f"{self._owner}: state has {sorted(state)}, expected {sorted(self.names)}"

@@ -13,6 +13,7 @@ import warp as wp
 from track_gen.checks import as_device_mask, as_origins
 from track_gen.files import check_batch, check_suffix, description, read_npz, write_npz
 from track_gen.placement import Placement
+from track_gen.recording import recording_here
 
 __all__ = ["PublishedArrays"]
 
@@ -81,13 +82,6 @@ class PublishedArrays:
             RuntimeError: If a capture is open and something would have to be allocated.
         """
         owner, device = f"{type(self).__name__}.placed", self.device
-        if device.is_capturing:
-            for name, value in (("origins", origins), ("mask", mask)):
-                if isinstance(value, np.ndarray):
-                    raise RuntimeError(
-                        f"{owner}({name}): a NumPy array cannot be captured: "
-                        "pass an array on the device"
-                    )
         source = self.arrays()
         if out is None and mask is not None:
             raise ValueError(f"{owner}(mask) needs out: a new batch has no other rows to keep")
@@ -102,7 +96,7 @@ class PublishedArrays:
             or out._placement is None
             or not out._placement.connects(source, out.arrays())
         ):
-            if device.is_capturing:
+            if recording_here(device):
                 raise RuntimeError(
                     f"{owner}: call it once before the capture is opened, and pass what it "
                     "returned as out"

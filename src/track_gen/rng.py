@@ -15,6 +15,7 @@ import numpy as np
 import warp as wp
 
 from track_gen.checks import as_device_mask, check_array, check_device, check_int
+from track_gen.recording import refuse_recording
 
 __all__ = [
     "PerEnvSeededRNG",
@@ -178,9 +179,14 @@ def _set_seeds_kernel(
     seeds_out: wp.array[wp.int32],
     episode_out: wp.array[wp.int32],
 ):
-    """Write seeds to rows ``ids_in``, restart their episodes; other ids are ignored. Dim (ids,)."""
+    """Write seeds to rows ``ids_in``, restart their episodes; other ids are ignored. Dim (ids,).
+
+    Without ``ids_in`` the seeds are those of all rows.
+    """
     k = wp.tid()
-    env = ids_in[k]
+    env = k
+    if ids_in.shape[0] > 0:
+        env = ids_in[k]
     if env >= 0 and env < num_envs:
         seeds_out[env] = seeds_in[k]
         episode_out[env] = 0
@@ -242,11 +248,13 @@ class PerEnvSeededRNG:
         return self._episode
 
     def warmup(self) -> None:
-        """Load the kernels now, so that :meth:`advance` can be captured."""
+        """Load the kernels now, so that :meth:`advance` and seeds can be captured."""
         wp.load_module(__name__, device=self.device)
 
     def set_seeds_warp(self, seeds: Any, ids: Any = None) -> None:
         """Set the seeds of some envs and restart their episodes at 0.
+
+        With arrays on the device it allocates nothing and can be captured.
 
         Args:
             seeds: New seeds, int32, shape [E] or [len(ids)]; copied.
@@ -257,15 +265,10 @@ class PerEnvSeededRNG:
         Raises:
             ValueError: If shapes or devices disagree, or host ids are out of range or repeated.
             TypeError: If a type or dtype is wrong.
+            RuntimeError: In an open capture, with seeds or ids on the host.
         """
         name = "PerEnvSeededRNG.set_seeds_warp"
-        if ids is None:
-            source = check_array(
-                f"{name}(seeds)", seeds, dtype=wp.int32, shape=(self.num_envs,), device=self.device
-            )
-            wp.copy(self._seeds, source)
-            self._episode.zero_()
-            return
+        target = None
         if isinstance(ids, (list, tuple, np.ndarray)):
             host = np.asarray(ids)
             if host.ndim != 1 or (host.size and not np.issubdtype(host.dtype, np.integer)):
@@ -280,14 +283,18 @@ class PerEnvSeededRNG:
             if len(np.unique(host)) != host.size:
                 raise ValueError(f"{name}(ids) must not repeat a row")
             ids = host.astype(np.int32)
-        target = check_array(f"{name}(ids)", ids, dtype=wp.int32, shape=(None,), device=self.device)
+        if ids is not None:
+            target = check_array(
+                f"{name}(ids)", ids, dtype=wp.int32, shape=(None,), device=self.device
+            )
+        rows = self.num_envs if target is None else target.shape[0]
         source = check_array(
-            f"{name}(seeds)", seeds, dtype=wp.int32, shape=(target.shape[0],), device=self.device
+            f"{name}(seeds)", seeds, dtype=wp.int32, shape=(rows,), device=self.device
         )
-        if target.shape[0]:
+        if rows:
             wp.launch(
                 _set_seeds_kernel,
-                dim=target.shape[0],
+                dim=rows,
                 inputs=[source, target, self.num_envs],
                 outputs=[self._seeds, self._episode],
                 device=self.device,
@@ -304,6 +311,7 @@ class PerEnvSeededRNG:
         Raises:
             ValueError: If the shape or device is wrong.
             TypeError: If the dtype is not bool.
+            RuntimeError: In an open capture, with a NumPy mask.
         """
         every = self._every_env
         chosen = (
@@ -330,8 +338,10 @@ class PerEnvSeededRNG:
             ValueError: If the state is not of this number of envs.
             TypeError: If a dtype is wrong.
             KeyError: If an entry is missing.
+            RuntimeError: If a capture is open.
         """
         name = "PerEnvSeededRNG.load_state_dict"
+        refuse_recording(f"{name}()", self.device)
         seeds = check_array(
             f"{name}(seeds)",
             state["seeds"],

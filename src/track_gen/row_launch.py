@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from track_gen.executor import recording_here, usable_cores, worker_pool
+from track_gen.executor import usable_cores, worker_pool
+from track_gen.recording import recording_here
 
 __all__ = ["RowLaunch"]
 

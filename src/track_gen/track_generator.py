@@ -414,6 +414,7 @@ class TrackGenerator(BatchGenerator):
             ValueError: As there, or if a fixed ``spacing`` does not fit the half width at
                 difficulty 1.
             TypeError: If a type is wrong.
+            RuntimeError: As there.
 
         Warns:
             UserWarning: If ``config.N_max`` is too small for the family's longest tracks at

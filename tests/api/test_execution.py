@@ -16,6 +16,7 @@ import warp as wp
 
 from conftest import make, raw_bytes
 from track_gen import executor as executor_module
+from track_gen.recording import exclusive_cpu_capture
 
 FORBIDDEN = ("empty", "zeros", "ones", "full", "clone", "synchronize", "load_module")
 FORBIDDEN += ("synchronize_device", "synchronize_stream", "empty_like", "zeros_like", "from_numpy")
@@ -106,7 +107,7 @@ def test_capture_while_another_thread_captures():
     inside, leave = threading.Event(), threading.Event()
 
     def hold():
-        with executor_module._exclusive_cpu_capture(), wp.ScopedCapture(device="cpu"):
+        with exclusive_cpu_capture(), wp.ScopedCapture(device="cpu"):
             inside.set()
             leave.wait(20)
 

@@ -241,7 +241,7 @@ def test_inside_a_callers_capture():
     first = raw_bytes(generator.gates)
     others = raw_bytes(generator.gates, slice(2, 6))
     with wp.ScopedCapture(device="cpu") as capture:
-        with pytest.raises(RuntimeError, match="NumPy mask"):
+        with pytest.raises(RuntimeError, match="NumPy array"):
             generator.generate(np.ones(6, bool))
         generator.rng.advance(mask)
         generator.generate(mask)

@@ -162,7 +162,7 @@ def test_a_numpy_mask_cannot_be_captured():
     step = Step(circle(2))
     step.set(0.0)
     step.run()
-    with pytest.raises(RuntimeError, match="a NumPy mask cannot be captured"):  # noqa: SIM117
+    with pytest.raises(RuntimeError, match="a NumPy array cannot be captured"):  # noqa: SIM117
         with wp.ScopedCapture(device="cpu"):
             step.run(np.ones(2, bool))
     step.run(np.ones(2, bool))

@@ -1,4 +1,4 @@
-"""How callers name levels: seeds, episodes, the mask of a reset, and the infos that say which."""
+"""What callers hand over, seeds, episodes, masks, actions, and the infos that name levels."""
 
 # pyright: basic
 from __future__ import annotations
@@ -10,7 +10,7 @@ import warp as wp
 
 from track_gen.checks import check_array
 
-__all__ = ["LevelInfo", "as_reset_mask", "as_words"]
+__all__ = ["LevelInfo", "as_reset_mask", "as_words", "record_actions"]
 
 
 class LevelInfo(dict):
@@ -49,3 +49,17 @@ def as_words(name: str, values: Any, num_envs: int) -> np.ndarray:
         )
     words = np.array([int(value) & 0xFFFFFFFF for value in array.tolist()], dtype=np.uint32)
     return words.view(np.int32)
+
+
+def record_actions(name: str, actions: Any, target: wp.array, device: wp.Device) -> None:
+    """Record a copy of actions on the device into ``target``: they are read at each replay.
+
+    Raises:
+        TypeError: If the type or dtype is wrong.
+        ValueError: If the shape or the device is wrong, or they are strided.
+        RuntimeError: If they are a NumPy array.
+    """
+    given = check_array(name, actions, wp.float32, target.shape, device)
+    if not given.is_contiguous:
+        raise ValueError(f"{name} must be contiguous while a capture is open")
+    wp.copy(target, given)

@@ -37,9 +37,10 @@ from track_gen.envs.kernels import (
     mark_levels_kernel,
     start_kernel,
 )
-from track_gen.envs.levels import LevelInfo, as_reset_mask, as_words
+from track_gen.envs.levels import LevelInfo, as_reset_mask, as_words, record_actions
 from track_gen.envs.vehicle import Vehicle
-from track_gen.executor import Executor, Pipeline, recording_here
+from track_gen.executor import Executor, Pipeline
+from track_gen.recording import recording_here
 from track_gen.rng import PerEnvSeededRNG, seeds_from_int
 from track_gen.row_launch import RowLaunch
 from track_gen.runtime.localize import Localizer
@@ -450,7 +451,8 @@ class RaceVectorEnv(VectorEnv):
 
         Args:
             actions: Steering and throttle in [-1, 1], float [E, 2], NumPy array or torch tensor.
-                They are clipped; values that are not finite count as 0.
+                They are clipped; values that are not finite count as 0. In an open capture:
+                float32 on the device, as torch tensor or Warp array, read at each replay.
 
         Returns:
             Observations, rewards, terminated, truncated, infos.
@@ -459,6 +461,7 @@ class RaceVectorEnv(VectorEnv):
             ResetNeeded: Before the first reset; and without autoreset, with NumPy results, if an
                 env has finished and was not reset.
             ValueError: If the shape is wrong.
+            RuntimeError: In an open capture, with a NumPy array.
         """
         if not self._was_reset:
             raise ResetNeeded("RaceVectorEnv.step() needs a reset() first")
@@ -488,11 +491,12 @@ class RaceVectorEnv(VectorEnv):
 
     def _take(self, actions: Any) -> None:
         """Copy the actions to the device."""
-        if tuple(np.shape(actions)) != (self.num_envs, 2):
-            raise ValueError(
-                f"RaceVectorEnv.step(actions) must have shape ({self.num_envs}, 2), "
-                f"got {tuple(np.shape(actions))}"
-            )
+        name, shape = "RaceVectorEnv.step(actions)", (self.num_envs, 2)
+        if recording_here(self.device):
+            record_actions(name, actions, self._actions, self.device)
+            return
+        if tuple(np.shape(actions)) != shape:
+            raise ValueError(f"{name} must have shape {shape}, got {tuple(np.shape(actions))}")
         if self.output == "torch":
             import torch
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import warp as wp
 
-from track_gen.checks import as_device_mask, check_array, check_int
-from track_gen.executor import recording_here
+from track_gen.checks import as_device_mask, check_int
 
 __all__ = [
     "as_headings",
@@ -128,8 +126,4 @@ def as_mask(
     """
     if mask is None:
         return every_env
-    if isinstance(mask, np.ndarray) and recording_here(device):
-        raise RuntimeError(f"{name}: a NumPy mask cannot be captured: pass a mask on the device")
-    if isinstance(mask, wp.array):
-        return check_array(name, mask, dtype=wp.bool, shape=(num_envs,), device=device)
     return as_device_mask(name, mask, num_envs, device)
