@@ -208,6 +208,21 @@ def place(track: dict, s: np.ndarray, n: np.ndarray) -> tuple[np.ndarray, np.nda
     return position, np.arctan2(-normal[..., 0], normal[..., 1])
 
 
+def lateral_limit(curvature: np.ndarray, lateral: float) -> np.ndarray:
+    """Largest squared speed at each point of a closed line, as the speed profile defines it.
+
+    On each edge a line through both ends must stay below ``lateral / |curvature|``: at the tighter
+    end the limit itself, at the other end the tangent there, and never more than its own limit.
+    """
+    k = np.asarray(curvature, np.float64)
+    size = np.maximum(np.abs(k), 1e-24)
+    limit = lateral / size
+    for other in (np.roll(k, 1), np.roll(k, -1)):
+        tangent = lateral / np.maximum(np.abs(other), 1e-24) * (2.0 - k / (other + 1e-30))
+        limit = np.where(np.abs(other) > np.abs(k), np.minimum(limit, tangent), limit)
+    return limit
+
+
 def corners(p: np.ndarray, heading: float, box: tuple, offset: float = 0.0) -> np.ndarray:
     """Corners of a box, shape [4, 2]."""
     x = np.array([np.cos(heading), np.sin(heading)])

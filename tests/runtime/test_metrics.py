@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import warp as wp
+from road_reference import lateral_limit
 
 from conftest import make
 from track_gen import Library
@@ -23,7 +24,7 @@ FINE = (np.arange(200) + 0.5) / 200
 def lap_time(curvature, edges, lateral=4.0, acceleration=2.0, braking=4.0):
     """Flying lap: both passes twice around, so the seam does not matter."""
     n = len(edges)
-    square = np.minimum(1e24, lateral / np.maximum(np.abs(curvature), 1e-24))
+    square = np.minimum(1e24, lateral_limit(curvature, lateral))
     for k in range(2 * n):
         i, j = k % n, (k + 1) % n
         square[j] = min(square[j], square[i] + 2 * acceleration * edges[i])

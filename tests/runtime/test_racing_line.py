@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import shapely
-from road_reference import circle, mixed_tracks, road, to_track
+from road_reference import circle, lateral_limit, mixed_tracks, road, to_track
 
 from track_gen.runtime import Localizer, RacingLine, SpeedProfile, ideal_lap_time, speed_profile
 
@@ -13,6 +13,7 @@ LIMITS = (
     {"lateral": 1.0, "acceleration": 1.0, "braking": 1.0},
     {"lateral": 8.0, "acceleration": 3.0, "braking": 6.0, "max_speed": 1.5},
     {"lateral": 1.0, "acceleration": 0.1, "braking": 5.0},
+    {"lateral": 6.0, "acceleration": 50.0, "braking": 50.0},
 )
 
 
@@ -110,7 +111,7 @@ def test_the_profile_keeps_its_limits_and_is_the_fastest(limits, racing):
         line.update()
     profile = speed_profile(line, **limits)
     speeds, times = profile.speed.numpy().astype(np.float64), profile.lap_time.numpy()
-    arclen, curvature = line.arclen.numpy(), np.abs(line.curvature.numpy().astype(np.float64))
+    arclen, curvature = line.arclen.numpy(), line.curvature.numpy().astype(np.float64)
     length = line.length.numpy().astype(np.float64)
     cap = limits.get("max_speed", np.inf)
     for env in range(200):
@@ -119,13 +120,16 @@ def test_the_profile_keeps_its_limits_and_is_the_fastest(limits, racing):
         edge = np.diff(np.append(arclen[env, :n].astype(np.float64), length[env]))
         gain = (np.roll(v, -1) ** 2 - v**2) / (2.0 * edge)
         slack = 1e-4 * max(limits["acceleration"], limits["braking"], (v**2 / edge).max())
-        assert (v**2 * k <= limits["lateral"] * (1.0 + 1e-5)).all()
+        # Both are linear between two points: nowhere more than the limit.
+        share = np.linspace(0.0, 1.0, 41)[:, None]
+        square, bent = ((1.0 - share) * x + share * np.roll(x, -1) for x in (v**2, k))
+        assert (square * np.abs(bent) <= limits["lateral"] * (1.0 + 1e-5)).all()
         assert (gain <= limits["acceleration"] + slack).all()
         assert (-gain <= limits["braking"] + slack).all()
         assert (v <= cap * (1.0 + 1e-6)).all()
         # Nothing can be faster: at each point one of the limits is reached.
         tight = (
-            (v**2 * k >= limits["lateral"] * (1.0 - 1e-4))
+            (v**2 >= lateral_limit(k, limits["lateral"]) * (1.0 - 1e-4))
             | (np.roll(gain, 1) >= limits["acceleration"] - slack)
             | (-gain >= limits["braking"] - slack)
             | (v >= cap * (1.0 - 1e-4))
@@ -133,6 +137,25 @@ def test_the_profile_keeps_its_limits_and_is_the_fastest(limits, racing):
         assert tight.all()
         assert times[env] == pytest.approx((2.0 * edge / (v + np.roll(v, -1))).sum(), rel=1e-4)
         assert np.isnan(speeds[env, n:]).all()
+
+
+def test_the_lateral_limit_is_exact_on_each_edge():
+    """At the tighter end the limit; at the other nothing more without a breach in between."""
+    k = np.random.default_rng(0).normal(size=(2000, 2))
+    share = np.linspace(0.0, 1.0, 401)
+    bent = np.abs(k[:, :1] + share * (k[:, 1:] - k[:, :1]))
+    tight = np.abs(k).argmax(1)
+    rows = np.arange(2000)
+    ends = np.empty((2000, 2))
+    for i, pair in enumerate(k):
+        ends[i] = lateral_limit(pair, 1.0)
+    assert ends[rows, tight] == pytest.approx(1.0 / np.abs(k).max(1))
+    for factor, exceeded in ((1.0, False), (1.02, True)):
+        raised = ends.copy()
+        raised[rows, 1 - tight] *= factor
+        square = raised[:, :1] + share * (raised[:, 1:] - raised[:, :1])
+        most = (square * bent).max(1)
+        assert (most > 1.0 + 1e-9).mean() == pytest.approx(float(exceeded), abs=0.02)
 
 
 def test_lap_time_of_a_circle():

@@ -305,6 +305,23 @@ def _edge(view: TrackView, env: int, i: int) -> float:
     return wp.max(end - view.arclen[env, i], 0.0)
 
 
+@wp.func
+def _bound_beside(square: float, curvature: float, other: float, lateral: float) -> float:
+    """``square``, or as much of it as keeps the lateral limit on the edge to a tighter point.
+
+    Squared speed and curvature are linear along an edge. The limit, ``lateral`` over the size of
+    the curvature, is convex from the tighter end on, so it is kept by all that is below its tangent
+    there, even if the speed at that end is the limit itself. Beyond an inflection both sizes grow
+    to the other end, whose own limit is kept.
+    """
+    out = square
+    if wp.abs(other) > wp.abs(curvature):
+        rise = lateral * (2.0 - curvature / other)
+        if wp.abs(other) * square > rise:
+            out = rise / wp.abs(other)
+    return out
+
+
 @wp.kernel
 def speed_profile_kernel(
     first_env: int,
@@ -332,15 +349,24 @@ def speed_profile_kernel(
         n = view.count[env]
     slowest = int(0)
     least = float(wp.inf)
+    before = float(0.0)
+    curvature = float(0.0)
+    if n > 0:
+        before = vertex_curvature(view, env, n - 1)
+        curvature = vertex_curvature(view, env, 0)
     for i in range(n):
+        after = vertex_curvature(view, env, next_index(i, n))
         square = max_speed * max_speed
-        curvature = wp.abs(vertex_curvature(view, env, i))
-        if curvature * square > lateral:
-            square = lateral / curvature
+        if wp.abs(curvature) * square > lateral:
+            square = lateral / wp.abs(curvature)
+        square = _bound_beside(square, curvature, before, lateral)
+        square = _bound_beside(square, curvature, after, lateral)
         speed_out[env, i] = square
         if square < least:
             least = square
             slowest = i
+        before = curvature
+        curvature = after
     # Nothing lowers the slowest point, so a pass that starts there is right at the seam too.
     i = slowest
     for _ in range(n):
@@ -368,8 +394,10 @@ def speed_profile_kernel(
 class SpeedProfile:
     """The fastest speeds along a closed line that keep three limits everywhere.
 
-    Between two points the acceleration is constant. The limits hold each for itself: there is no
-    friction ellipse. Slots past ``count`` and envs without a valid track are NaN.
+    Between two points the acceleration is constant and the curvature linear. The tighter end of
+    each edge may use the whole lateral limit; towards the other end the squared speed stays below
+    the tangent to the limit there, which keeps it in between. The limits hold each for itself:
+    there is no friction ellipse. Slots past ``count`` and envs without a valid track are NaN.
 
     Args:
         line: A track, a :class:`RacingLine` or anything with their arrays; read at each update.
