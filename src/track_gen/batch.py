@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -165,6 +165,8 @@ class Track(PublishedArrays):
 
     _positions = ("center", "outer", "inner")
     _per_slot = _PER_POINT
+    _positive = ("length", "half_width", "spacing")
+    _unit = ("tangent", "normal", "up")
     _flags = TrackStatus
     _units = (
         "Lengths are in the units of scale and half_width; z is up; angles are counter-clockwise."
@@ -266,6 +268,24 @@ class Track(PublishedArrays):
             required_count=integers(),
             family=wp.full(num_envs, -1, dtype=wp.int32, device=device),
         )
+
+    @classmethod
+    def _rules(cls, arrays: Mapping[str, np.ndarray]) -> list[tuple[str, np.ndarray]]:
+        """The sense, and an arc length that grows from 0 to below the closed perimeter."""
+        arclen, length = arrays["arclen"], arrays["length"]
+        inside = np.arange(arclen.shape[1]) < arrays["count"][:, None]
+        grows = np.diff(arclen, axis=1) > 0.0
+        broken = (arclen[:, 0] != 0.0) | (inside[:, 1:] & ~grows).any(axis=1)
+        broken |= (inside & ~(arclen < length[:, None])).any(axis=1)
+        whole = arrays["spacing"] * arrays["count"]
+        return [
+            ("'winding' of a valid row must be 1 or -1", np.abs(arrays["winding"]) != 1),
+            ("'arclen' of a valid row must increase from 0 to below 'length'", broken),
+            (
+                "'spacing' of a valid row must be 'length' over 'count'",
+                ~(np.abs(whole - length) <= 1.0e-3 * length),
+            ),
+        ]
 
     @property
     def N_max(self) -> int:

@@ -38,6 +38,9 @@ __all__ = [
     "write_npz",
 ]
 
+_UNIT_TOLERANCE = 1.0e-3
+"""How far the length of a unit vector may be from 1."""
+
 _COLUMNS = ("x_m", "y_m", "w_tr_right_m", "w_tr_left_m")
 
 
@@ -140,10 +143,13 @@ def check_batch(
     arrays: Mapping[str, np.ndarray],
     wanted: Mapping[str, np.ndarray],
     per_slot: Sequence[str],
+    positive: Sequence[str] = (),
+    unit: Sequence[str] = (),
+    rules: Callable[[Mapping[str, np.ndarray]], list[tuple[str, np.ndarray]]] | None = None,
 ) -> None:
     """Refuse a file whose arrays are not those of a batch, or with a row that contradicts itself.
 
-    Kernels trust ``count`` and ``valid``.
+    Kernels trust ``count`` and ``valid``, and the tools all that is said of a valid row.
 
     Args:
         path: File, for the message.
@@ -151,6 +157,10 @@ def check_batch(
         wanted: Arrays of the same names, shapes and types, among them ``valid``, ``status`` and
             ``count``.
         per_slot: Names of those with a value per slot, [E, slots, ...], finite up to ``count``.
+        positive: Names of those that are finite and > 0, per env or up to ``count``.
+        unit: Names of those per slot that are unit vectors.
+        rules: More rules for valid rows: from the arrays to texts and which rows break them. Called
+            when the arrays have the right shapes and types.
 
     Raises:
         ValueError: If an array is missing or has another shape or type, or a row breaks a rule; the
@@ -168,16 +178,29 @@ def check_batch(
     valid, count = arrays["valid"], arrays["count"]
     slots = wanted[per_slot[0]].shape[1]
     inside = np.arange(slots) < count[:, None]
-    rules = [
+    checks = [
         (f"'count' must be in [0, {slots}]", (count < 0) | (count > slots)),
         ("'valid' must be true exactly where 'status' is 0", valid != (arrays["status"] == 0)),
         ("'count' of a valid row must be at least 3", valid & (count < 3)),
     ]
-    for name in per_slot:
-        values = arrays[name].reshape(*inside.shape, -1)
-        gaps = (inside & ~np.isfinite(values).all(axis=2)).any(axis=1)
-        rules.append((f"{name!r} of a valid row must be finite", valid & gaps))
-    for rule, broken in rules:
+
+    def demand(name: str, what: str, good: np.ndarray) -> None:
+        """A rule for valid rows, per env or per slot up to ``count``."""
+        bad = ~good if good.ndim == 1 else (inside & ~good).any(axis=1)
+        checks.append((f"{name!r} of a valid row must be {what}", valid & bad))
+
+    with np.errstate(invalid="ignore", over="ignore"):
+        for name in per_slot:
+            values = arrays[name].reshape(*inside.shape, -1)
+            demand(name, "finite", np.isfinite(values).all(axis=2))
+        for name in positive:
+            demand(name, "finite and > 0", np.isfinite(arrays[name]) & (arrays[name] > 0.0))
+        for name in unit:
+            norm = np.linalg.norm(arrays[name].astype(np.float64), axis=2)
+            demand(name, "of unit length", np.abs(norm - 1.0) <= _UNIT_TOLERANCE)
+        if rules is not None:
+            checks += [(rule, valid & broken) for rule, broken in rules(arrays)]
+    for rule, broken in checks:
         if broken.any():
             raise ValueError(f"{path}: {rule}, which row {int(np.argmax(broken))} breaks")
 

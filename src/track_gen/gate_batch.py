@@ -70,6 +70,8 @@ class GateSequence(PublishedArrays):
 
     _positions = ("position", "left", "right")
     _per_slot = _PER_GATE
+    _positive = ("half_width", "half_height")
+    _unit = ("tangent", "normal", "orientation")
     _flags = GateStatus
     _units = (
         "Lengths are in the units of scale and gate_width; z is up; angles are counter-clockwise."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -27,6 +28,10 @@ class PublishedArrays:
     """Fields that hold positions, vec3f [E, slots]."""
     _per_slot: ClassVar[tuple[str, ...]] = ()
     """Fields with a value per slot, [E, slots, ...]; the first one holds vec3f."""
+    _positive: ClassVar[tuple[str, ...]] = ()
+    """Fields that are finite and > 0 in a valid row, per env or per slot."""
+    _unit: ClassVar[tuple[str, ...]] = ()
+    """Fields of unit vectors or quaternions, [E, slots]."""
     _flags: ClassVar[type[enum.IntFlag]]
     """Names of the bits of ``status``."""
     _units: ClassVar[str]
@@ -203,10 +208,17 @@ class PublishedArrays:
         if first is None or first.ndim != 3 or 0 in first.shape or first.shape[2] != 3:
             raise ValueError(f"{path}: no array {name!r} of shape [E, slots, 3]")
         batch = cls.allocate(first.shape[0], first.shape[1], device)
-        check_batch(path, arrays, batch.numpy(), cls._per_slot)
+        check_batch(
+            path, arrays, batch.numpy(), cls._per_slot, cls._positive, cls._unit, cls._rules
+        )
         for name, target in batch.arrays().items():
             target.assign(arrays[name])
         return batch
+
+    @classmethod
+    def _rules(cls, arrays: Mapping[str, np.ndarray]) -> list[tuple[str, np.ndarray]]:
+        """More that holds in a valid row: texts, and which rows break them."""
+        return []
 
     @classmethod
     def allocate(cls: type[T], num_envs: int, slots: int, device: Any = None) -> T:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from conftest import make
-from track_gen import GateGenConfig, GateGenerator, Library, PerEnvSeededRNG, Track
+from track_gen import GateGenConfig, GateGenerator, Library, Noise, PerEnvSeededRNG, Track
 from track_gen.files import load_csv
 
 
@@ -122,6 +122,52 @@ def test_a_row_that_contradicts_itself_is_refused(tmp_path, track, field, value)
     np.savez(tmp_path / "t.npz", **data)
     with pytest.raises(ValueError, match=r"t\.npz.*row 1"):
         Track.load(tmp_path / "t.npz", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("field", "index", "value", "text"),
+    [
+        *(
+            (field, (), value, f"{field!r} of a valid row must be finite and > 0")
+            for field in ("length", "half_width", "spacing")
+            for value in (np.nan, np.inf, 0.0, -1.0)
+        ),
+        *(
+            ("winding", (), value, "'winding' of a valid row must be 1 or -1")
+            for value in (0, 2, -2, -(2**31))
+        ),
+        ("arclen", 0, 0.01, "'arclen' of a valid row must increase from 0 to below 'length'"),
+        ("arclen", 5, 0.0, "'arclen' of a valid row must increase"),
+        ("arclen", 5, 1.0e9, "'arclen' of a valid row must increase"),
+        ("length", (), 0.1, "'arclen' of a valid row must increase"),
+        ("length", (), 100.0, "'spacing' of a valid row must be 'length' over 'count'"),
+        ("tangent", 3, 0.0, "'tangent' of a valid row must be of unit length"),
+        ("normal", 3, 2.0, "'normal' of a valid row must be of unit length"),
+        ("up", (0, 2), -1.5, "'up' of a valid row must be of unit length"),
+    ],
+)
+def test_a_valid_row_that_breaks_a_promise_is_refused(tmp_path, track, field, index, value, text):
+    index = index if isinstance(index, tuple) else (index,)
+    data = {**track.file_notes(), **track.numpy()}
+    data[field][(1, *index)] = value
+    path = tmp_path / "t.npz"
+    np.savez(path, **data)
+    with pytest.raises(ValueError, match=rf"t\.npz: {text}.*which row 1 breaks"):
+        Track.load(path, "cpu")
+    data["status"][1], data["valid"][1] = 2, False  # a row that is not valid promises nothing
+    np.savez(path, **data)
+    assert Track.load(path, "cpu").valid.numpy().tolist() == [True, False, True]
+
+
+def test_every_family_keeps_what_files_demand(tmp_path):
+    options = ({"direction": "random"}, {"elevation": Noise()}, {"generator": "voronoi"})
+    for k, option in enumerate(options):
+        batch = make(num_envs=24, **option).generate()
+        path = batch.save(tmp_path / f"{k}.npz")
+        again = Track.load(path, "cpu").numpy()
+        assert {k: v.tobytes() for k, v in again.items()} == {
+            k: v.tobytes() for k, v in batch.numpy().items()
+        }
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.9])

@@ -77,6 +77,20 @@ def changed(gates, **changes):
             lambda g: changed(g, orientation=((4, 1, 2), np.nan)),
             "'orientation' of a valid row must be finite, which row 4 breaks",
         ),
+        *(
+            (
+                lambda g, name=name, value=value: changed(g, **{name: ((5, 1), value)}),
+                f"{name!r} of a valid row must be {rule}.*which row 5 breaks",
+            )
+            for name, value, rule in (
+                ("half_width", 0.0, "finite and > 0"),
+                ("half_width", np.nan, "finite"),
+                ("half_height", -1.0, "finite and > 0"),
+                ("tangent", 1.0, "of unit length"),
+                ("normal", 0.0, "of unit length"),
+                ("orientation", 1.0, "of unit length"),
+            )
+        ),
     ],
 )
 def test_a_file_that_contradicts_itself_is_refused(tmp_path, gates, change, text):
