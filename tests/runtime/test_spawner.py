@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import shapely
 import torch
 import warp as wp
 from road_reference import circle, floats, mixed_tracks, road, to_track
 
-from track_gen import PerEnvSeededRNG
-from track_gen.runtime import Localizer, Spawner
+from track_gen import CourseLine, GateGenConfig, GateGenerator, PerEnvSeededRNG
+from track_gen.runtime import Localizer, RacingLine, Spawner
 
 
 def rng(num_envs: int, seeds: int = 0) -> PerEnvSeededRNG:
@@ -18,6 +19,7 @@ def rng(num_envs: int, seeds: int = 0) -> PerEnvSeededRNG:
 
 def check_inside(arrays: dict, spawner: Spawner, radius: float) -> None:
     """All bodies are on the road, and ``s`` and ``n`` tell where they are."""
+    assert spawner.fits.numpy().all()
     p = spawner.position.numpy()
     for env in range(len(p)):
         clearance = road(arrays, env).clearance(p[env, :, :2].astype(np.float64))
@@ -89,10 +91,71 @@ def test_at_given_places():
         floats(np.tile([-9.0, 9.0], (100, 1))),
     )
     check_inside(arrays, spawner, 0.01)
-    # A body wider than the road is put on the centreline.
+    # A body wider than the road is put in the middle of it.
     wide = Spawner(track, radius=5.0)
+    assert not wide.fits.numpy().any()
     wide.at(1.0, 0.05)
-    assert (wide.n.numpy() == 0.0).all()
+    assert not wide.fits.numpy().any()
+    assert np.abs(wide.n.numpy()).max() < 0.1 * arrays["half_width"].min()
+
+
+@pytest.mark.parametrize("radius", [0.03, 0.045, 0.055, 0.08, 0.0999, 0.12])
+@pytest.mark.parametrize("racing", [False, True])
+def test_a_body_fits_or_it_says_so(radius, racing):
+    """Half widths are 0.1, 0.06 and 0.05; a racing line is up to 0.8 of them off the middle."""
+    arrays = mixed_tracks(200)
+    track = to_track(arrays)
+    if racing:
+        track = RacingLine(track, margin=0.2)
+        track.update()
+    spawner = Spawner(track, 4, radius=radius, rng=rng(200))
+    for spawn in (
+        lambda: spawner.random(lateral=1.0),
+        lambda: spawner.grid(columns=4, gap=1.0, width=1.0),
+        lambda: spawner.at(1.0, floats(np.tile([-9.0, -0.01, 0.0, 0.02], (200, 1)))),
+    ):
+        spawn()
+        p, fits = spawner.position.numpy(), spawner.fits.numpy()
+        for env in range(200):
+            truth = road(arrays, env)
+            clearance = truth.clearance(p[env, :, :2].astype(np.float64))
+            assert (fits[env] == (clearance >= radius))[np.abs(clearance - radius) > 1e-6].all()
+            # Where it does not fit it stands in the middle.
+            left, right = truth.borders(p[env, ~fits[env], :2].astype(np.float64))
+            assert (np.abs(left - right) < 0.1 * truth.half_width).all()
+        assert fits[arrays["half_width"] > 1.15 * radius].all()
+        assert not fits[arrays["half_width"] <= radius].any()
+
+
+def test_bodies_fit_on_flight_lines_that_cross_themselves():
+    config = GateGenConfig(num_envs=24, ordering="random", device="cpu")
+    gates = GateGenerator(config, rng(24)).generate()
+    line = CourseLine.through(gates)
+    valid = line.valid.numpy()
+    crossing = [
+        not shapely.LinearRing(c[:, :2]).is_simple for c in line.center.numpy()[valid].astype(float)
+    ]
+    assert sum(crossing) > 12
+    spawner = Spawner(line, 3, radius=0.1, rng=rng(24))
+    for k in range(20):
+        spawner.at(line.length.numpy().mean() * k / 20.0)
+        assert (spawner.fits.numpy() == valid[:, None]).all()
+        assert (spawner.n.numpy()[valid] == 0.0).all()
+
+
+def test_going_back_to_a_seed_starts_its_poses_afresh():
+    track = to_track(circle())
+    generator = rng(1)
+    spawner = Spawner(track, rng=generator)
+    found = []
+    for seed in (5, 5, 7, 5, 5):
+        seeds = wp.array([seed], dtype=wp.int32, device="cpu")
+        generator.set_seeds_warp(seeds, None)
+        spawner.random()
+        found.append(float(spawner.s.numpy()[0, 0]))
+    first, second, other, again, twice = found
+    assert (again, twice) == (first, second)
+    assert len({first, second, other}) == 3
 
 
 def test_poses_are_a_function_of_seed_episode_and_number():
@@ -137,8 +200,9 @@ def test_masked_rows_stay_and_bad_envs_are_nan():
         assert (after[5:] == before[5:]).all()
         assert (after[:4] != before[:4]).any(axis=-1).all() or call == spawner.grid
         assert np.isnan(after[4]).all() and np.isnan(spawner.s.numpy()[4]).all()
+        assert not spawner.fits.numpy()[4].any() and spawner.fits.numpy()[:4].all()
     spawner.at(floats(np.full((10, 2), np.nan)))
-    assert np.isnan(spawner.position.numpy()).all()
+    assert np.isnan(spawner.position.numpy()).all() and not spawner.fits.numpy().any()
 
 
 def test_poses_go_into_the_users_state():

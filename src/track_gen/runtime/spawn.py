@@ -9,10 +9,10 @@ import numpy as np
 import warp as wp
 
 from track_gen.checks import as_origins, check_float, check_int
+from track_gen.course_line import CourseLine
 from track_gen.geometry import angle_of, wrap_angle
 from track_gen.rng import PerEnvSeededRNG, Stream, draw_uniform
 from track_gen.row_launch import RowLaunch
-from track_gen.runtime.contact import point_contact
 from track_gen.runtime.rows import (
     as_headings,
     as_mask,
@@ -23,6 +23,7 @@ from track_gen.runtime.view import (
     TrackView,
     find_segment,
     is_drivable,
+    nearest_borders,
     origin_of,
     point_at,
     tangent_at,
@@ -35,12 +36,16 @@ __all__ = ["Spawner", "clear_offset"]
 wp.set_module_options({"enable_backward": False, "default_grid_stride": False})
 
 _TRIES = 8
+"""Halvings of an offset that leads outside, before the line itself is tried."""
+
+_CENTERINGS = 3
+"""Steps to the middle of the road, where the line itself is too near to a border."""
 
 
 @wp.func
 def clear_offset(
     view: TrackView, env: int, segment: int, fraction: float, n: float, radius: float
-) -> float:
+) -> wp.vec2f:
     """``n``, or as much of it as keeps a disc inside the borders.
 
     Args:
@@ -51,19 +56,32 @@ def clear_offset(
         n: Lateral offset [length], left positive.
         radius: Radius of the disc [length].
 
-    Halves the offset until the disc is clear; 0 if it never is.
+    Returns:
+        The offset, and the clearance of the disc there, negative if the road is too narrow for it.
+        The offset is halved until the disc is clear; if it is not clear on the line either, it is
+        put midway between the borders.
     """
     center = point_at(view, env, segment, fraction)
     tangent = tangent_at(view, env, segment, fraction)
-    bound = wp.max(view.half_width[env] - radius, 0.0)
+    normal = wp.vec3f(-tangent[1], tangent[0], 0.0)
+    half_width = view.half_width[env]
+    bound = wp.max(half_width - radius, 0.0)
     offset = wp.clamp(n, -bound, bound)
-    for _ in range(wp.static(_TRIES)):
-        p = center + offset * wp.vec3f(-tangent[1], tangent[0], 0.0)
-        contact = point_contact(view, env, p, segment)
-        if contact.clearance >= radius:
-            return offset
+    for k in range(wp.static(_TRIES + 1)):
+        if k == wp.static(_TRIES):
+            offset = 0.0
+        room = nearest_borders(view, env, center + offset * normal, segment)
+        clearance = wp.min(room.to_left, room.to_right) - radius
+        if clearance >= 0.0:
+            return wp.vec2f(offset, clearance)
         offset = 0.5 * offset
-    return 0.0
+    offset = 0.0
+    room = nearest_borders(view, env, center + offset * normal, segment)
+    for _ in range(wp.static(_CENTERINGS)):
+        offset += 0.5 * (room.to_left - room.to_right)
+        offset = wp.clamp(offset, -half_width, half_width)
+        room = nearest_borders(view, env, center + offset * normal, segment)
+    return wp.vec2f(offset, wp.min(room.to_left, room.to_right) - radius)
 
 
 @wp.func
@@ -79,6 +97,7 @@ def _write_pose(
     heading_out: wp.array2d[wp.float32],
     s_out: wp.array2d[wp.float32],
     n_out: wp.array2d[wp.float32],
+    fits_out: wp.array2d[wp.bool],
 ):
     if not (is_drivable(view, env) and wp.isfinite(s) and wp.isfinite(n) and wp.isfinite(turn)):
         for k in range(position_out.shape[2]):
@@ -86,10 +105,12 @@ def _write_pose(
         heading_out[env, agent] = wp.nan
         s_out[env, agent] = wp.nan
         n_out[env, agent] = wp.nan
+        fits_out[env, agent] = False
         return
     at = wrap_s(s, view.length[env])
     foot = find_segment(view, env, at)
-    offset = clear_offset(view, env, foot.segment, foot.fraction, n, radius)
+    clear = clear_offset(view, env, foot.segment, foot.fraction, n, radius)
+    offset = clear[0]
     tangent = tangent_at(view, env, foot.segment, foot.fraction)
     center = point_at(view, env, foot.segment, foot.fraction)
     origin = origin_of(view, env)
@@ -100,6 +121,7 @@ def _write_pose(
     heading_out[env, agent] = wrap_angle(angle_of(tangent) + turn)
     s_out[env, agent] = at
     n_out[env, agent] = offset
+    fits_out[env, agent] = clear[1] >= 0.0
 
 
 @wp.kernel
@@ -120,6 +142,7 @@ def spawn_at_kernel(
     heading_out: wp.array2d[wp.float32],
     s_out: wp.array2d[wp.float32],
     n_out: wp.array2d[wp.float32],
+    fits_out: wp.array2d[wp.bool],
 ):
     """Put the agents of the masked envs at given places: array plus number. Dim (rows, A)."""
     row, agent = wp.tid()
@@ -137,6 +160,7 @@ def spawn_at_kernel(
             heading_out,
             s_out,
             n_out,
+            fits_out,
         )
 
 
@@ -156,6 +180,7 @@ def spawn_grid_kernel(
     heading_out: wp.array2d[wp.float32],
     s_out: wp.array2d[wp.float32],
     n_out: wp.array2d[wp.float32],
+    fits_out: wp.array2d[wp.bool],
 ):
     """Put the agents of the masked envs on a grid behind index 0. Launch dim (rows, A)."""
     row, agent = wp.tid()
@@ -171,7 +196,18 @@ def spawn_grid_kernel(
     if columns > 1:
         n = width * half_width * (1.0 - 2.0 * float(column) / float(columns - 1))
     _write_pose(
-        view, env, agent, -back * step, n, 0.0, radius, position_out, heading_out, s_out, n_out
+        view,
+        env,
+        agent,
+        -back * step,
+        n,
+        0.0,
+        radius,
+        position_out,
+        heading_out,
+        s_out,
+        n_out,
+        fits_out,
     )
 
 
@@ -187,7 +223,7 @@ def count_spawns_kernel(
     last_episode: wp.array[wp.int32],
     spawns: wp.array[wp.int32],
 ):
-    """Number the spawns of an episode, the first is 0. Launch dim (rows,)."""
+    """Number the spawns in a row of one seed and episode, the first is 0. Launch dim (rows,)."""
     env = first_env + wp.tid()
     if not mask_in[env]:
         return
@@ -219,6 +255,7 @@ def spawn_random_kernel(
     heading_out: wp.array2d[wp.float32],
     s_out: wp.array2d[wp.float32],
     n_out: wp.array2d[wp.float32],
+    fits_out: wp.array2d[wp.bool],
 ):
     """Put the agents of the masked envs at random places. Launch dim (rows, A).
 
@@ -241,22 +278,37 @@ def spawn_random_kernel(
     s = (first_s + (last_s - first_s) * share) * view.length[env]
     n = (2.0 * own[1] - 1.0) * lateral * wp.max(view.half_width[env] - radius, 0.0)
     turn = (2.0 * own[2] - 1.0) * heading_noise
-    _write_pose(view, env, agent, s, n, turn, radius, position_out, heading_out, s_out, n_out)
+    _write_pose(
+        view,
+        env,
+        agent,
+        s,
+        n,
+        turn,
+        radius,
+        position_out,
+        heading_out,
+        s_out,
+        n_out,
+        fits_out,
+    )
 
 
 class Spawner:
-    """Puts agents on their tracks, never outside.
+    """Puts agents on their tracks, inside of the borders wherever the body fits on the road.
 
     The poses of the masked envs are written to ``position`` and ``heading``; others stay. Offsets
-    that would bring the body over a border are reduced. In an env without a valid track, and for a
-    place that is not finite, the pose is NaN.
+    that would bring the body over a border are reduced; where the line itself is too near to one,
+    the body is put in the middle of the road. Where the road is too narrow for it even there,
+    ``fits`` is False. In an env without a valid track, and for a place that is not finite, the pose
+    is NaN and ``fits`` is False.
 
     Args:
         track: :class:`track_gen.Track`, or anything with its arrays.
         num_agents: Agents A per env.
         radius: Radius around the position that must be free [length].
         rng: Seeds and episodes of :meth:`random`; the poses are a function of them, the agent, and
-            how often the episode has spawned before.
+            how many spawns of the env came before since its seed and episode last changed.
         position: Where to write positions: vec3f or vec2f [E, A], or a torch tensor [E, A, 2 or
             3], to have them in the simulator's own state; None allocates vec3f.
         heading: Where to write headings, float32 [E, A]; None allocates.
@@ -309,6 +361,8 @@ class Spawner:
         """Arc lengths of the poses [length], float32 [E, A]."""
         self.n = values()
         """Lateral offsets of the poses [length], float32 [E, A]."""
+        self.fits = wp.zeros((E, A), dtype=wp.bool, device=device)
+        """Whether the body is inside of the borders, bool [E, A]; False before the first spawn."""
         self.every_env = wp.full(E, True, dtype=wp.bool, device=device)
         """A mask of all envs, bool [E]."""
 
@@ -316,12 +370,15 @@ class Spawner:
             None if origins is None else as_origins("Spawner.origins", origins, E, device)
         )
         """World positions of the tracks, vec3f [E], or None."""
-        view = track_view(track, origins=self.origins)
+        # A flight line may cross over itself: there the borders abreast count.
+        vertical = float(isinstance(track, CourseLine))
+        view = track_view(track, vertical, self.origins)
         outputs = [
             as_positions("Spawner.position", self.position, E, A, device),
             as_headings("Spawner.heading", self.heading, E, A, device),
             self.s,
             self.n,
+            self.fits,
         ]
         zeros = wp.zeros((E, A), dtype=wp.float32, device=device)
         self._zeros = zeros
@@ -439,6 +496,7 @@ class Spawner:
     def _values(self, name: str, value: Any) -> tuple[wp.array, float]:
         """Places as an array and a number to add to it."""
         name = f"Spawner.at({name})"
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
+        numbers = (int, float, np.integer, np.floating)
+        if isinstance(value, numbers) and not isinstance(value, bool):
             return self._zeros, check_float(name, value, low=-math.inf)
         return as_headings(name, value, self.num_envs, self.num_agents, self.device), 0.0
