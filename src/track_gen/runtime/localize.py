@@ -113,8 +113,9 @@ class Localizer:
     """Finds the place of each agent on its track.
 
     The first query of an agent looks at the whole line; later ones walk from the last result, and
-    look at the whole line again if that leads to no place on the road. Results do not depend on
-    which of the two was taken.
+    look at the whole line again if that leads to no place on the road. On a valid track the results
+    do not depend on which of the two was taken; on lines that cross or near themselves, flight
+    lines and racing lines, a walk stays with the piece that the agent came from.
 
     All results are arrays [E, A] of this object with stable addresses, overwritten by
     :meth:`update` for the masked envs. In an env without a valid track, and for a position that is
