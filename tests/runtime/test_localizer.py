@@ -7,7 +7,9 @@ import pytest
 import warp as wp
 from road_reference import circle, floats, mixed_tracks, place, points, road, to_track
 
-from track_gen.runtime import Localizer
+from conftest import make
+from track_gen.runtime import Localizer, RacingLine
+from track_gen.runtime.view import TrackView, locate, nearest_borders, track_view
 
 NAMES = ("s", "n", "heading_error", "segment", "fraction", "left", "right", "height")
 
@@ -247,3 +249,44 @@ def test_bad_poses():
         localizer.update(good, wp.zeros((2, 2), dtype=wp.float32, device="cpu"))
     with pytest.raises(TypeError, match=r"mask\) must have dtype bool"):
         localizer.update(good, mask=wp.zeros(2, dtype=wp.int32, device="cpu"))
+
+
+@wp.kernel
+def walk_and_look_kernel(
+    # In:
+    view: TrackView,
+    position_in: wp.array2d[wp.vec3f],
+    # Out:
+    walked_out: wp.array2d[wp.vec2f],
+    looked_out: wp.array2d[wp.vec2f],
+):
+    """Distances to both borders by a walk and by looking at all of them. Dim (E, A)."""
+    env, agent = wp.tid()
+    p = position_in[env, agent]
+    foot = locate(view, env, p, -1, 0.95)
+    walked = nearest_borders(view, env, p, foot.segment)
+    looked = nearest_borders(view, env, p, -1)
+    walked_out[env, agent] = wp.vec2f(walked.to_left, walked.to_right)
+    looked_out[env, agent] = wp.vec2f(looked.to_left, looked.to_right)
+
+
+@pytest.mark.parametrize("spacing", [0.3, 0.6, 1.0])
+@pytest.mark.parametrize("name", ["bezier", "hull", "serpentine"])
+def test_walks_along_borders_find_the_nearest_place(name, spacing):
+    """On and beside the road, from the centreline and from a racing line, for coarse tracks too."""
+    track = make(num_envs=64, generator=name, spacing=0.1 * spacing, N_max=1024).generate()
+    line = RacingLine(track, margin=0.1)
+    line.update()
+    rng = np.random.default_rng(7)
+    at = track.numpy()
+    i = (rng.random((64, 1000)) * at["count"][:, None]).astype(int)
+    p = at["center"][np.arange(64)[:, None], i]
+    p[..., :2] += rng.normal(0.0, 0.12, (64, 1000, 2))
+    for of in (track, line):
+        walked, looked = (wp.zeros((64, 1000), dtype=wp.vec2f, device="cpu") for _ in range(2))
+        inputs = [track_view(of), wp.array(p, dtype=wp.vec3f, device="cpu")]
+        outputs = [walked, looked]
+        wp.launch(walk_and_look_kernel, (64, 1000), inputs=inputs, outputs=outputs, device="cpu")
+        assert walked.numpy().tobytes() == looked.numpy().tobytes()
+        on_road = (looked.numpy() > 0.0).all(axis=2)
+        assert 0.4 < on_road.mean() < 0.9

@@ -510,7 +510,11 @@ def nearest_on_border(view: TrackView, env: int, side: int, p: wp.vec3f, start: 
             place of a border is close by. -1 looks at the whole border.
     """
     count = view.count[env]
-    margin = wp.static(MARGIN) * view.half_width[env]
+    # The ripples of a border around the tightest corner, of a radius of two half widths, are a
+    # quarter of spacing^2 / half_width.
+    half_width = view.half_width[env]
+    spacing = view.length[env] / float(count)
+    margin = 0.05 * half_width + 0.25 * spacing * spacing / half_width
     if (side == wp.static(LEFT)) == (view.winding[env] >= 0):
         if start >= 0:
             return walk_line(view.inner, env, count, planar(p), start, margin)
