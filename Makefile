@@ -29,7 +29,7 @@ format: $(VENV)/.dev  ## apply ruff's fixes and format
 
 bench: $(VENV)/.dev  ## every benchmark: a table each, JSON in out/benchmarks
 	mkdir -p out/benchmarks
-	for name in throughput quality startup cubins; do \
+	for name in throughput quality startup cubins runtime metrics environment extent elevation gates gate_difficulty; do \
 	  $(BIN)/python benchmarks/$$name.py --json out/benchmarks/$$name.json || exit 1; \
 	done
 

@@ -15,11 +15,12 @@ import sys
 import textwrap
 from pathlib import Path
 
+import track_gen
 from track_gen.generators import available_generators, get_spec
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-_MARK = re.compile(r"<!-- (settings|figures) ([\w ]+) -->\n(?:\|.*\n|\n?\*Measured.*\n)*")
+_MARK = re.compile(r"<!-- (settings|fields|figures) ([\w ]+) -->\n(?:\|.*\n|\n?\*Measured.*\n)*")
 
 
 def field_texts(owner: type) -> dict[str, str]:
@@ -50,6 +51,25 @@ def table(settings: type) -> str:
         default = "required" if field.default is dataclasses.MISSING else f"`{field.default!r}`"
         per_env = "yes" if field.name in knobs else ""
         lines.append(f"| `{field.name}` | {default} | {per_env} | {texts[field.name]} |")
+    return "\n".join(lines) + "\n"
+
+
+def fields(owner: type) -> str:
+    """Markdown table of the fields of a configuration, with defaults, or of a batch."""
+    texts = field_texts(owner)
+    rows = {
+        field.name: (
+            "required" if field.default is dataclasses.MISSING else f"`{field.default!r}`",
+            texts[field.name],
+        )
+        for field in dataclasses.fields(owner)
+    }
+    if all(default == "required" for default, _ in rows.values()):
+        lines = ["| field | meaning |", "|---|---|"]
+        lines += [f"| `{name}` | {text} |" for name, (_, text) in rows.items()]
+    else:
+        lines = ["| field | default | meaning |", "|---|---|---|"]
+        lines += [f"| `{name}` | {default} | {text} |" for name, (default, text) in rows.items()]
     return "\n".join(lines) + "\n"
 
 
@@ -161,10 +181,34 @@ def localisation() -> str:
     return "\n".join(lines) + "\n\n" + about
 
 
+def extent() -> str:
+    """Longer side of the road's bounding box and length, by family and half width."""
+    rows, about = measured("extent")
+    widths = sorted({row["half_width"] for row in rows})
+    cells = {(row["family"], row["half_width"]): row for row in rows}
+    lines = [
+        "| longer side, least / median / largest | "
+        + " | ".join(f"half_width {w:g}" for w in widths)
+    ]
+    lines[0] += " | length, median |"
+    lines.append("|---" * (len(widths) + 2) + "|")
+    for family in dict.fromkeys(row["family"] for row in rows):
+        texts = [
+            "{side min:.2f} / {side median:.2f} / {side max:.2f}".format(**cells[family, w])
+            if (family, w) in cells
+            else ""
+            for w in widths
+        ]
+        lengths = [row["length median"] for row in rows if row["family"] == family]
+        span = f"{min(lengths):.1f} to {max(lengths):.1f}"
+        lines.append(f"| {family} | " + " | ".join(texts) + f" | {span} |")
+    return "\n".join(lines) + "\n\n" + about
+
+
 def metrics() -> str:
     """Cost of metrics, mixtures and difficulty, relative to generating the batch."""
     rows, about = measured("metrics")
-    lines = ["| what | half_width | us per track | of generating |", "|---" * 4 + "|"]
+    lines = ["| what | half_width | us per track | relative to generating |", "|---" * 4 + "|"]
     for row in rows:
         share = f"{100 * row['share']:.0f} %" if row["share"] > 0.01 else "under 1 %"
         lines.append(f"| {row['what']} | {row['half_width']:g} | {row['us/track']:.3g} | {share} |")
@@ -176,6 +220,7 @@ GROWN = ("serpentine", "repulsive")
 FIGURES = {
     "speed": lambda: throughput(256, SMALL),
     "environment": environment,
+    "extent": extent,
     "tools": tools,
     "localisation": localisation,
     "metrics": metrics,
@@ -193,9 +238,11 @@ def main() -> int:
 
     def fill(match: re.Match) -> str:
         kind, name = match[1], match[2]
-        return f"<!-- {kind} {name} -->\n" + (
-            tables[name] if kind == "settings" else FIGURES[name]()
-        )
+        if kind == "fields":
+            text = fields(getattr(track_gen, name))
+        else:
+            text = tables[name] if kind == "settings" else FIGURES[name]()
+        return f"<!-- {kind} {name} -->\n{text}"
 
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         old = page.read_text()
