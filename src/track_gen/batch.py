@@ -303,6 +303,7 @@ class Track(PublishedArrays):
             env: Row in [-E, E - 1].
 
         Raises:
+            TypeError: If ``env`` is not an int.
             ValueError: If the env has no valid track, or the name does not end with ``.csv``.
             IndexError: If there is no such row.
             FileExistsError: If the path holds something else than such a file.
@@ -325,6 +326,7 @@ class Track(PublishedArrays):
             index: Row in [-E, E - 1].
 
         Raises:
+            TypeError: If it is not an int.
             IndexError: If there is no such row.
         """
         row = self._env_row(index)

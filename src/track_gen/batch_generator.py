@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import warp as wp
 
-from track_gen.checks import as_device_mask, check_bool, check_device
+from track_gen.checks import as_device_mask, check_bool, check_device, check_entries
 from track_gen.difficulty import Difficulty
 from track_gen.executor import Executor
 from track_gen.parameters import ParameterTable
@@ -201,9 +201,12 @@ class BatchGenerator:
         """Restore what :meth:`state_dict` returned: the next ``generate()`` repeats bit for bit.
 
         Raises:
-            KeyError: If an entry is missing.
-            ValueError: If it belongs to another batch size or family.
+            TypeError: If a type is wrong.
+            KeyError: If an entry is missing or unknown.
+            ValueError: If it belongs to another batch size or family, or bounds are not legal.
             RuntimeError: If a capture is open.
         """
+        name = f"{type(self).__name__}.load_state_dict(state)"
+        check_entries(name, state, ("rng", "parameters"))
         self.rng.load_state_dict(state["rng"])
         self.parameters.load_state_dict(state["parameters"])

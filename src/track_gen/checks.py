@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -18,17 +18,29 @@ import warp as wp
 from track_gen.recording import recording_here
 
 __all__ = [
+    "LEAST_POSITIVE",
     "as_device_mask",
+    "as_device_values",
     "as_origins",
     "check_array",
     "check_bool",
     "check_choice",
     "check_device",
+    "check_entries",
     "check_float",
+    "check_floats",
+    "check_index",
     "check_int",
     "check_range",
+    "check_threads",
     "suggestion",
 ]
+
+
+LEAST_POSITIVE = 1.0e-37
+"""Least number that counts as > 0: kernels work in single precision."""
+
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def suggestion(name: object, choices: Iterable[str]) -> str:
@@ -62,6 +74,30 @@ def check_int(name: str, value: Any, low: int, high: int) -> int:
     return int(value)
 
 
+def check_index(name: str, value: Any, size: int) -> int:
+    """Row ``value`` of ``size`` rows, negative from the end, as an int in [0, size - 1].
+
+    Raises:
+        TypeError: If it is not an integer.
+        IndexError: If there is no such row.
+    """
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise TypeError(f"{name} must be an int, got {value!r} ({type(value).__name__})")
+    if not -size <= value < size:
+        raise IndexError(f"{name} must be in [{-size}, {size - 1}], got {value}")
+    return int(value) % size
+
+
+def check_threads(name: str, value: Any) -> int | None:
+    """``value`` as a number of CPU threads in [1, 1024], or None for one per core.
+
+    Raises:
+        TypeError: If it is neither an integer nor None.
+        ValueError: If it is out of bounds.
+    """
+    return None if value is None else check_int(name, value, low=1, high=1024)
+
+
 def _bound_text(low: float, high: float, low_open: bool) -> str:
     if math.isinf(high):
         return f"finite and {'>' if low_open else '>='} {low:g}"
@@ -73,6 +109,8 @@ def check_float(
 ) -> float:
     """``value`` as a finite float in [low, high], or (low, high] if ``low_open``.
 
+    It must keep that in single precision: finite, and > 0 where it has to be.
+
     Raises:
         TypeError: If it is not a number.
         ValueError: If it is not finite or out of bounds.
@@ -81,11 +119,48 @@ def check_float(
         value, (int, float, np.integer, np.floating)
     ):
         raise TypeError(f"{name} must be a number, got {value!r} ({type(value).__name__})")
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf if value > 0 else -math.inf
     above = number > low if low_open else number >= low
     if not (math.isfinite(number) and above and number <= high):
         raise ValueError(f"{name} must be {_bound_text(low, high, low_open)}, got {value}")
+    if abs(number) > _LARGEST or (low_open and low == 0.0 and number < LEAST_POSITIVE):
+        bounds = _bound_text(low, high, low_open)
+        raise ValueError(f"{name} must be {bounds} in single precision, got {value}")
     return number
+
+
+def check_floats(
+    name: str, values: Any, low: float, high: float = math.inf, low_open: bool = False
+) -> list[float]:
+    """``values`` as a list of floats within the bounds; see :func:`check_float`.
+
+    Raises:
+        TypeError: If it is not a sequence of numbers.
+        ValueError: If a number is out of bounds.
+    """
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__len__") or np.ndim(values) == 0:
+        raise TypeError(
+            f"{name} must be a sequence of numbers, got {values!r} ({type(values).__name__})"
+        )
+    return [check_float(f"{name}[{k}]", v, low, high, low_open) for k, v in enumerate(values)]
+
+
+def check_entries(name: str, value: Any, names: Iterable[str]) -> Mapping[str, Any]:
+    """``value`` if it is a dictionary with exactly these entries.
+
+    Raises:
+        TypeError: If it is not a dictionary.
+        KeyError: If an entry is missing or unknown.
+    """
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name} must be a dictionary, got {value!r} ({type(value).__name__})")
+    known = list(names)
+    if set(value) != set(known):
+        raise KeyError(f"{name} has {sorted(map(str, value))}, expected {sorted(known)}")
+    return value
 
 
 def check_range(
@@ -219,6 +294,34 @@ def as_device_mask(name: str, mask: Any, num_envs: int, device: wp.Device) -> wp
         RuntimeError: If a NumPy mask is given while a capture records.
     """
     return check_array(name, mask, dtype=wp.bool, shape=(num_envs,), device=device)
+
+
+def as_device_values(
+    name: str,
+    values: Any,
+    num_envs: int,
+    device: wp.Device,
+    low: float,
+    high: float = math.inf,
+    low_open: bool = False,
+) -> wp.array:
+    """Numbers as a float32 Warp array [E]; on the host they are checked, on the device not read.
+
+    Raises:
+        TypeError: If the type or dtype is wrong.
+        ValueError: If the shape or the device is wrong, or a number on the host is out of bounds.
+        RuntimeError: If a NumPy array is given while a capture records.
+    """
+    if not isinstance(values, np.ndarray):
+        return check_array(name, values, dtype=wp.float32, shape=(num_envs,), device=device)
+    if values.dtype.kind not in "fiu":
+        raise TypeError(f"{name} must hold numbers, got dtype {values.dtype}")
+    with np.errstate(over="ignore", under="ignore"):
+        single = values.astype(np.float32)
+    array = check_array(name, single, dtype=wp.float32, shape=(num_envs,), device=device)
+    for extreme in (values.min(), values.max()):
+        check_float(name, extreme, low, high, low_open)
+    return array
 
 
 def as_origins(name: str, value: Any, num_envs: int, device: wp.Device) -> wp.array:

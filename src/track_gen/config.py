@@ -14,6 +14,7 @@ from track_gen.checks import (
     check_float,
     check_int,
     check_range,
+    check_threads,
 )
 from track_gen.difficulty import difficulty_ranges, narrowing
 from track_gen.elevation import ElevationSettings
@@ -139,8 +140,7 @@ class TrackGenConfig:
             256,
         ):
             raise ValueError(f"{name}.block_dim must be 32, 64, 128 or 256, got {self.block_dim}")
-        if self.num_threads is not None:
-            check_int(f"{name}.num_threads", self.num_threads, low=1, high=1024)
+        check_threads(f"{name}.num_threads", self.num_threads)
         if self.elevation is not None and not isinstance(self.elevation, ElevationSettings):
             raise TypeError(
                 f"{name}.elevation must be Flat, Uniform, RandomWalk, Noise or None, got "

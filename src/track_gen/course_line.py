@@ -22,7 +22,7 @@ from track_gen.block import (
     block_sync,
     scan_offsets_size,
 )
-from track_gen.checks import as_device_mask, check_choice, check_int
+from track_gen.checks import as_device_mask, check_choice, check_int, check_threads
 from track_gen.flight_line import (
     LINES,
     LineInterval,
@@ -253,6 +253,7 @@ class CourseLine(Track):
             raise TypeError(f"CourseLine needs a GateSequence, got {type(gates).__name__}")
         number = LINES.index(check_choice("CourseLine.through(line)", line, LINES))
         points = check_int("CourseLine.through(num_points)", num_points, low=16, high=4095)
+        num_threads = check_threads("CourseLine.through(num_threads)", num_threads)
         E, G, device = gates.num_envs, gates.max_gates, gates.device
 
         def scratch(size: int, dtype: Any) -> wp.array:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from track_gen.checks import as_device_mask, check_array, check_float
+from track_gen.checks import as_device_mask, as_device_values, check_float
 from track_gen.parameters import ParameterTable, Range, blend_bounds_kernel
 
 __all__ = ["WIDTH_FACTOR", "Difficulty", "difficulty_ranges", "narrowing"]
@@ -94,16 +94,8 @@ class Difficulty:
         if isinstance(value, (int, float, np.integer, np.floating)):
             amount = check_float(f"{name}(value)", value, 0.0, 1.0)
         else:
-            if isinstance(value, np.ndarray) and value.size:
-                for extreme in (value.min(), value.max()):
-                    check_float(f"{name}(value)", float(extreme), 0.0, 1.0)
-                value = value.astype(np.float32)
-            amounts = check_array(
-                f"{name}(value)",
-                value,
-                dtype=wp.float32,
-                shape=(table.num_envs,),
-                device=table.device,
+            amounts = as_device_values(
+                f"{name}(value)", value, table.num_envs, table.device, 0.0, 1.0
             )
         if mask is not None:
             chosen = as_device_mask(f"{name}(mask)", mask, table.num_envs, table.device)

@@ -160,6 +160,7 @@ class GateSequence(PublishedArrays):
             index: Row in [-E, E - 1].
 
         Raises:
+            TypeError: If it is not an int.
             IndexError: If there is no such row.
         """
         row = self._env_row(index)

@@ -13,6 +13,7 @@ from track_gen.checks import (
     check_float,
     check_int,
     check_range,
+    check_threads,
 )
 from track_gen.difficulty import difficulty_ranges, narrowing
 from track_gen.elevation import ElevationSettings, Flat
@@ -161,8 +162,7 @@ class GateGenConfig:
             256,
         ):
             raise ValueError(f"{name}.block_dim must be 32, 64, 128 or 256, got {self.block_dim}")
-        if self.num_threads is not None:
-            check_int(f"{name}.num_threads", self.num_threads, low=1, high=1024)
+        check_threads(f"{name}.num_threads", self.num_threads)
         self._check_elevation(name)
         self._check_count(name)
         self._check_possible(name)

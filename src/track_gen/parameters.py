@@ -16,7 +16,14 @@ import numpy as np
 import warp as wp
 
 from track_gen.block import block_launch
-from track_gen.checks import as_device_mask, check_array, check_range, suggestion
+from track_gen.checks import (
+    LEAST_POSITIVE,
+    as_device_mask,
+    as_device_values,
+    check_entries,
+    check_range,
+    suggestion,
+)
 from track_gen.recording import refuse_recording
 from track_gen.rng import Stream, draw_uniform
 from track_gen.status import TrackStatus
@@ -252,8 +259,9 @@ class ParameterTable:
         for row_index, knob in enumerate(self.knobs):
             if knob.low_open:
                 legal[row_index, 0] = max(
-                    np.nextafter(legal[row_index, 0], np.float32(np.inf)), 1e-37
+                    np.nextafter(legal[row_index, 0], np.float32(np.inf)), LEAST_POSITIVE
                 )
+        self._legal = legal
         self.legal = wp.array(legal, dtype=wp.float32, device=device)
         """Legal bounds, float32, shape [P, 2]."""
         if columns is None:
@@ -312,13 +320,8 @@ class ParameterTable:
             values = None
         else:
             low = high = 0.0
-            if isinstance(value, np.ndarray) and value.size:
-                for extreme in (value.min(), value.max()):
-                    check_range(text, float(extreme), knob.low, knob.high, knob.low_open)
-                value = value.astype(np.float32)
-            values = check_array(
-                text, value, dtype=wp.float32, shape=(self.num_envs,), device=self.device
-            )
+            bounds = (knob.low, knob.high, knob.low_open)
+            values = as_device_values(text, value, self.num_envs, self.device, *bounds)
         chosen = None
         if mask is not None:
             chosen = as_device_mask(f"{text} mask", mask, self.num_envs, self.device)
@@ -338,20 +341,33 @@ class ParameterTable:
         """Restore what :meth:`state_dict` returned, bit for bit.
 
         Raises:
+            TypeError: If a type is wrong.
             KeyError: If a knob is missing or unknown.
-            ValueError: If a shape is wrong.
+            ValueError: If a shape is wrong or bounds are not legal.
             RuntimeError: If a capture is open.
         """
-        refuse_recording(f"{self._owner}.load_state_dict()", self.device)
-        if set(state) != set(self.names):
-            raise KeyError(
-                f"{self._owner}: state has {sorted(state)}, expected {sorted(self.names)}"
-            )
-        table = np.stack([np.asarray(state[name], dtype=np.float32) for name in self.names], axis=1)
-        if table.shape != tuple(self.array.shape):
-            raise ValueError(
-                f"{self._owner}: state has shape {table.shape}, expected {tuple(self.array.shape)}"
-            )
+        owner = f"{self._owner}.load_state_dict"
+        refuse_recording(f"{owner}()", self.device)
+        check_entries(f"{owner}(state)", state, self.names)
+        table = np.empty(self.array.shape, dtype=np.float32)
+        for column, name in enumerate(self.names):
+            text = f"{owner}({name})"
+            found = state[name]
+            if not isinstance(found, np.ndarray) or found.dtype.kind not in "fiu":
+                raise TypeError(f"{text} must be a NumPy array of numbers, got {found!r}")
+            if found.shape != (self.num_envs, 2):
+                raise ValueError(f"{text} must have shape ({self.num_envs}, 2), got {found.shape}")
+            with np.errstate(over="ignore", under="ignore"):
+                table[:, column] = found
+            low, high = table[:, column].T
+            least, most = self._legal[column]
+            bad = ~((low >= least) & (low <= high) & (high <= most) & np.isfinite(high))
+            if bad.any():
+                env = int(np.argmax(bad))
+                raise ValueError(
+                    f"{text} must be ordered, finite and in [{least:g}, {most:g}], "
+                    f"got {found[env].tolist()} for env {env}"
+                )
         self.array.assign(table)
 
 

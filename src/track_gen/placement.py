@@ -262,6 +262,12 @@ def grid_origins(
     rows = -(-num_envs // columns)
     row, column = np.divmod(np.arange(num_envs), columns)
     origins = np.zeros((num_envs, 3), dtype=np.float32)
-    origins[:, 0] = (column - 0.5 * (columns - 1)) * along_x
-    origins[:, 1] = (row - 0.5 * (rows - 1)) * along_y
+    with np.errstate(over="ignore"):
+        origins[:, 0] = (column - 0.5 * (columns - 1)) * along_x
+        origins[:, 1] = (row - 0.5 * (rows - 1)) * along_y
+    if not np.isfinite(origins).all():
+        raise ValueError(
+            f"grid_origins(spacing) must give places that are finite in single precision, "
+            f"got {spacing} for {num_envs} envs"
+        )
     return wp.array(origins, dtype=wp.vec3f, device=device)

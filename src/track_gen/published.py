@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 import warp as wp
 
-from track_gen.checks import as_device_mask, as_origins
+from track_gen.checks import as_device_mask, as_origins, check_index
 from track_gen.files import check_batch, check_suffix, description, read_npz, write_npz
 from track_gen.placement import Placement
 from track_gen.recording import recording_here
@@ -238,12 +238,8 @@ class PublishedArrays:
         """One row of every array as NumPy (an explicit synchronisation).
 
         Raises:
+            TypeError: If it is not an int.
             IndexError: If there is no such row.
         """
-        if not -self.num_envs <= index < self.num_envs:
-            raise IndexError(
-                f"{type(self).__name__}.env(index) must be in "
-                f"[{-self.num_envs}, {self.num_envs - 1}], got {index}"
-            )
-        row = int(index) % self.num_envs
+        row = check_index(f"{type(self).__name__}.env(index)", index, self.num_envs)
         return {name: array[row : row + 1].numpy()[0] for name, array in self.arrays().items()}

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from track_gen.checks import as_device_mask, check_array, check_device, check_int
+from track_gen.checks import as_device_mask, check_array, check_device, check_entries, check_int
 from track_gen.recording import refuse_recording
 
 __all__ = [
@@ -336,12 +336,13 @@ class PerEnvSeededRNG:
 
         Raises:
             ValueError: If the state is not of this number of envs.
-            TypeError: If a dtype is wrong.
-            KeyError: If an entry is missing.
+            TypeError: If a type is wrong.
+            KeyError: If an entry is missing or unknown.
             RuntimeError: If a capture is open.
         """
         name = "PerEnvSeededRNG.load_state_dict"
         refuse_recording(f"{name}()", self.device)
+        check_entries(f"{name}(state)", state, ("seeds", "episode"))
         seeds = check_array(
             f"{name}(seeds)",
             state["seeds"],
