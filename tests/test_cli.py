@@ -302,3 +302,36 @@ def test_a_host_driven_family_shows_progress(capsys, monkeypatch):
     command[2] = "bezier"
     assert cli.main([*command, "--device", "cpu"]) == 0
     assert not seen
+
+
+def test_metrics_are_shown_and_written(capsys, tmp_path):
+    out = tmp_path / "m.npz"
+    args = ["generate", "--num-envs", "6", "--half-width", "0.08", "--metrics", "--out", str(out)]
+    args += ["--device", "cpu"]
+    assert cli.main(args) == 0
+    shown = capsys.readouterr().out
+    assert "min_clearance" in shown and "ideal_lap_time" in shown
+    with np.load(out) as file:
+        assert file["metrics_area"].shape == (6,) and (file["metrics_area"] > 0.0).all()
+        assert file["metrics_length"].tobytes() == file["length"].tobytes()
+    assert Track.load(out, "cpu").num_envs == 6
+
+
+def test_version(capsys):
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("track-gen 0.")
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    script = f"{sys.executable} -m track_gen.cli generate --help | head -n 1"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert done.stdout and "error" not in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_road_that_no_number_of_slots_holds(capsys):
+    assert (
+        cli.main(["generate", "--num-envs", "4", "--half-width", "0.002", "--device", "cpu"]) == 0
+    )
+    both = "".join(capsys.readouterr()).replace("\n", " ")
+    assert "the limit is 4095: the road is too narrow for the scale" in both
+    assert "suffices" not in both and "would do" not in both

@@ -13,7 +13,7 @@ import warp as wp
 
 from track_gen.batch import Track, overlay_rows, row_slice
 from track_gen.batch_generator import BatchGenerator
-from track_gen.config import TrackGenConfig
+from track_gen.config import N_MAX_LIMIT, TrackGenConfig
 from track_gen.executor import Executor, Pipeline, usable_cores
 from track_gen.generators.spec import (
     FIRST_KNOB,
@@ -239,6 +239,24 @@ class _PipelineBuilder:
         return Pipeline(start=[start], attempts=attempts, pending=b.pending, finish=finish)
 
 
+def _warn_of_overflow(config: TrackGenConfig, longest: TrackGenConfig, where: str) -> None:
+    """Warn the caller's caller if the tracks of ``longest`` need more slots than there are."""
+    sufficient = longest.sufficient_n_max()
+    if sufficient <= config.N_max:
+        return
+    advice = f"N_max={sufficient} suffices for 99.9 % of them."
+    if sufficient > N_MAX_LIMIT:
+        advice = (
+            f"They need {sufficient} and the limit is {N_MAX_LIMIT}: the road is too narrow for "
+            "the scale."
+        )
+    warnings.warn(
+        f"TrackGenConfig.N_max={config.N_max} is too small for the longest tracks of "
+        f"{config.spec.name!r} {where}; they will be invalid with OVERFLOW. {advice}",
+        stacklevel=3,
+    )
+
+
 class TrackGenerator(BatchGenerator):
     """Makes a batch of tracks per call, always into the same arrays.
 
@@ -270,14 +288,7 @@ class TrackGenerator(BatchGenerator):
         spec = config.spec
         super().__init__(config, TrackGenConfig, rng, capture, spec.name, spec.capturable)
         device = self.device
-        sufficient = config.sufficient_n_max()
-        if sufficient > config.N_max:
-            warnings.warn(
-                f"TrackGenConfig.N_max={config.N_max} is too small for the longest tracks of "
-                f"{spec.name!r} at this half_width and scale; they will be invalid with OVERFLOW. "
-                f"N_max={sufficient} suffices for 99.9 % of them.",
-                stacklevel=2,
-            )
+        _warn_of_overflow(config, config, "at this half_width and scale")
         self._spec = spec
         self._settings = config.settings
 
@@ -421,13 +432,5 @@ class TrackGenerator(BatchGenerator):
                 difficulty 1; once.
         """
         if self._difficulty is None:
-            hard = self.config.at_difficulty(1.0)
-            sufficient = hard.sufficient_n_max()
-            if sufficient > self.config.N_max:
-                warnings.warn(
-                    f"TrackGenConfig.N_max={self.config.N_max} is too small for the longest tracks "
-                    f"of {self._spec.name!r} at difficulty 1; they will be invalid with OVERFLOW. "
-                    f"N_max={sufficient} suffices for 99.9 % of them.",
-                    stacklevel=2,
-                )
+            _warn_of_overflow(self.config, self.config.at_difficulty(1.0), "at difficulty 1")
         super().set_difficulty(value, mask)

@@ -42,6 +42,8 @@ def user_input(*more: type[Exception]) -> Iterator[None]:
     """Turn errors about arguments, missing extras and files into usage errors."""
     try:
         yield
+    except BrokenPipeError:
+        raise
     except (ValueError, TypeError, ImportError, OSError, *more) as error:
         raise UsageError(" ".join(str(error).split())) from error
 
@@ -224,7 +226,7 @@ def _one_line(box: str) -> str:
     return head
 
 
-def parse(args: Sequence[str] | None) -> Any:
+def parse(args: Sequence[str]) -> Any:
     """The subcommand that the arguments ask for.
 
     Raises:
@@ -245,7 +247,7 @@ def parse(args: Sequence[str] | None) -> Any:
                 types,
                 prog="track-gen",
                 description="Thousands of closed race tracks per call, on NVIDIA Warp.",
-                args=None if args is None else list(args),
+                args=args,
             )
     except SystemExit as error:
         if error.code in (None, 0):

@@ -16,6 +16,7 @@ import numpy as np
 import warp as wp
 
 from track_gen.cli.arguments import user_input
+from track_gen.config import N_MAX_LIMIT
 from track_gen.gate_config import GateGenConfig
 from track_gen.gate_generator import GateGenerator
 from track_gen.report import GenerationReport
@@ -29,6 +30,7 @@ __all__ = [
     "gate_table",
     "invalid_text",
     "make_generator",
+    "metrics_table",
     "run_batch",
     "track_table",
 ]
@@ -167,6 +169,22 @@ def gate_table(name: str, batch: MeasuredBatch, title: str) -> Any:
     return table
 
 
+def metrics_table(metrics: dict[str, np.ndarray]) -> Any:
+    """Mean, spread and range of each metric over the valid tracks."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("metric")
+    for column in ("mean", "deviation", "least", "largest"):
+        table.add_column(column, justify="right")
+    for name, values in metrics.items():
+        known = values[np.isfinite(values)].astype(np.float64)
+        figures = (known.mean(), known.std(), known.min(), known.max()) if len(known) else ()
+        table.add_row(name, *(f"{x:.3g}" for x in figures))
+    return table
+
+
 def invalid_text(batch: MeasuredBatch, N_max: int) -> str:
     """Why some tracks are not valid, as one line; empty if all are."""
     if not batch.report.reasons:
@@ -175,5 +193,12 @@ def invalid_text(batch: MeasuredBatch, N_max: int) -> str:
     text = f"{batch.report.num_envs - batch.report.num_valid} not valid: {reasons}"
     overflow = (batch.arrays["status"] & int(TrackStatus.OVERFLOW)) != 0
     if "required_count" in batch.arrays and overflow.any():
-        text += f"; N_max is {N_max}, {batch.arrays['required_count'][overflow].max()} would do"
+        required = int(batch.arrays["required_count"][overflow].max())
+        text += f"; N_max is {N_max}, "
+        text += (
+            f"{required} would do"
+            if required <= N_MAX_LIMIT
+            else f"the longest takes {required} and the limit is {N_MAX_LIMIT}: "
+            "the road is too narrow for the scale"
+        )
     return text

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import warp as wp
 
 from track_gen.checks import check_choice, check_float, check_int
@@ -33,6 +34,7 @@ from track_gen.cli.batches import (
     gate_table,
     invalid_text,
     make_generator,
+    metrics_table,
     run_batch,
     track_table,
 )
@@ -76,7 +78,14 @@ def _write_npz(path: Path, generator: Any, batch: MeasuredBatch) -> None:
         "config": _config_json(generator.config, generator.device),
         "seed_version": generator.config.spec.seed_version,
     }
+    extra |= {f"metrics_{name}": values for name, values in _metrics(generator).items()}
     write_npz(path, {**batch.arrays, **batch.track.file_notes(), **extra})
+
+
+def _metrics(generator: Any) -> dict[str, np.ndarray]:
+    """Metrics of the batch by name; empty if they were not asked for."""
+    metrics = getattr(generator, "metrics", None)
+    return {} if metrics is None else metrics.numpy()
 
 
 def _check_writable(name: str, path: Path) -> None:
@@ -139,6 +148,8 @@ def _generate(command: Any, kind: type) -> int:
     title = f"{config.num_envs} {'courses' if gates else 'tracks'} on {generator.device.name}"
     name = config.spec.name
     console.print(gate_table(name, batch, title) if gates else track_table({name: batch}, title))
+    if metrics := _metrics(generator):
+        console.print(metrics_table(metrics))
     invalid = invalid_text(batch, 0 if gates else config.N_max)
     if invalid:
         console.print(invalid, style="red")
@@ -262,9 +273,13 @@ def main(args: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0, or 2 after a line on stderr that says what to mend.
     """
+    given = sys.argv[1:] if args is None else list(args)
+    if given == ["--version"]:
+        print(f"track-gen {importlib.metadata.version('track-gen')}")
+        return 0
     try:
         with _quiet_warp():
-            command = parse(args)
+            command = parse(given)
             if isinstance(command, InfoCommand):
                 return _info()
             if isinstance(command, DemoCommand):
@@ -273,6 +288,10 @@ def main(args: Sequence[str] | None = None) -> int:
             return _generate(command, GateGenConfig if gates else TrackGenConfig)
     except SystemExit:
         return 0
+    except BrokenPipeError:
+        # Whoever reads our output has seen enough: `track-gen info | head`.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except UsageError as error:
         print(f"track-gen: error: {error}", file=sys.stderr)
         return 2
