@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,19 @@ from track_gen import (
     grid_origins,
 )
 from track_gen.checks import check_float, check_floats, check_range
+from track_gen.envs import RaceVectorEnv
+from track_gen.runtime import (
+    CollisionChecker,
+    GateCrossing,
+    Localizer,
+    ProgressTracker,
+    RacingLine,
+    Sensors,
+    Spawner,
+    SpeedProfile,
+    TrackMetrics,
+    track_view,
+)
 
 E = 4
 HUGE = 10**40
@@ -138,7 +152,18 @@ THREADS += [(1.5, TypeError), ("2", TypeError), (True, TypeError)]
 
 @pytest.mark.parametrize(("threads", "error"), THREADS)
 def test_numbers_of_threads(generator, gates, threads, error):
+    track = generator.track
+    limits = {"lateral": 1.0, "acceleration": 1.0, "braking": 1.0}
     makers = {
+        "Localizer": lambda **o: Localizer(track, **o),
+        "ProgressTracker": lambda **o: ProgressTracker(track, **o),
+        "CollisionChecker": lambda **o: CollisionChecker(track, radius=0.1, **o),
+        "Sensors": lambda **o: Sensors(track, rays=[0.0], **o),
+        "Spawner": lambda **o: Spawner(track, **o),
+        "RacingLine": lambda **o: RacingLine(track, **o),
+        "SpeedProfile": lambda **o: SpeedProfile(track, **limits, **o),
+        "TrackMetrics": lambda **o: TrackMetrics(track, **o),
+        "GateCrossing": lambda **o: GateCrossing(gates, **o),
         "TrackGenConfig": lambda **o: TrackGenConfig(num_envs=1, half_width=0.1, **o),
         "GateGenConfig": lambda **o: GateGenConfig(num_envs=1, **o),
         "CourseLine.through": lambda **o: CourseLine.through(gates, **o),
@@ -148,3 +173,102 @@ def test_numbers_of_threads(generator, gates, threads, error):
             "through.", r"through\("
         )
         refuses(error, text, lambda m=maker: m(num_threads=threads))
+
+
+TOOLS = {
+    "Localizer": Localizer,
+    "ProgressTracker": ProgressTracker,
+    "CollisionChecker": lambda track: CollisionChecker(track, radius=0.1),
+    "Sensors": lambda track: Sensors(track, rays=[0.0]),
+    "Spawner": Spawner,
+    "RacingLine": RacingLine,
+    "SpeedProfile": lambda line: SpeedProfile(line, lateral=1.0, acceleration=1.0, braking=1.0),
+    "TrackMetrics": TrackMetrics,
+    "track_view": track_view,
+}
+
+
+@pytest.mark.parametrize("name", list(TOOLS))
+def test_what_is_no_track(generator, gates, name):
+    tool, track = TOOLS[name], generator.track
+    text = f"^{name} needs a track, .* got "
+    refuses(TypeError, text + "NoneType without center, outer", lambda: tool(None))
+    refuses(TypeError, text + "GateSequence without center", lambda: tool(gates))
+    refuses(TypeError, text + "array without", lambda: tool(track.center))
+    one = track.env(0)
+    refuses(TypeError, f"^{name}: center .* must be a Warp array of vec3f", lambda: tool(one))
+
+    def with_(**changes):
+        return lambda: tool(SimpleNamespace(**{**track.arrays(), **changes}))
+
+    text = f"^{name}: count of the track must be a Warp array of int32 of 1 dimensions, got float32"
+    refuses(TypeError, text, with_(count=track.length))
+    text = rf"^{name}: valid of the track must have shape \(4,\) on device cpu, got \(3,\)"
+    refuses(ValueError, text, with_(valid=track.valid[:3]))
+    with_(curvature=None)()  # it may be missing
+    refuses(TypeError, f"^{name}: curvature of the track", with_(curvature=track.length))
+
+
+def test_sequences_of_numbers(generator):
+    track = generator.track
+    for name in ("look_ahead", "rays"):
+        for value in (0.5, "0.5", None, {0.5}, np.array(0.5)):
+            text = rf"Sensors\.{name} must be a sequence of numbers"
+            refuses(TypeError, text, lambda n=name, v=value: Sensors(track, **{n: v}))
+        for value, error in (([0.0, np.nan], ValueError), ((0.0, "x"), TypeError)):
+            text = rf"Sensors\.{name}\[1\] must be"
+            refuses(error, text, lambda n=name, v=value: Sensors(track, **{n: v}))
+    assert Sensors(track, rays=np.array([0.1, 0.2])).ranges.shape == (E, 1, 2)
+    refuses(
+        TypeError,
+        r"RaceVectorEnv\.rays must be a sequence of numbers, got 0.5",
+        lambda: RaceVectorEnv(2, rays=0.5, device="cpu"),
+    )
+
+
+def test_places_to_spawn_at(generator):
+    spawner = Spawner(generator.track, rng=generator.rng)
+    for pair in (0.5, (), (0.0, 0.5, 1.0), "01", None):
+        text = r"Spawner\.random\(s_range\) must be a \(first, last\) pair, got "
+        refuses(TypeError, text, lambda p=pair: spawner.random(s_range=p))
+    text = r"Spawner\.random\(s_range\[1\]\) must be in \[0.5, 1.5\], got 0.2"
+    refuses(ValueError, text, lambda: spawner.random(s_range=(0.5, 0.2)))
+    for value in (1e300, 1e39, np.inf):
+        text = r"Spawner\.at\(s\) must be finite"
+        refuses(ValueError, text, lambda v=value: spawner.at(v))
+    for value in (True, np.True_, "0"):
+        refuses(TypeError, r"Spawner\.at\(s\) must be", lambda v=value: spawner.at(v))
+    spawner.at(0.25)
+    expected = spawner.position.numpy().copy()
+    for value in (np.float32(0.25), np.float64(0.25)):
+        spawner.at(0.0)
+        spawner.at(value)
+        np.testing.assert_array_equal(spawner.position.numpy(), expected)
+
+
+def test_a_shared_localizer_comes_alone(generator):
+    track, origins = generator.track, np.zeros((E, 3))
+    shared = {"localizer": Localizer(track), "origins": origins}
+    for name, tool in (
+        ("ProgressTracker", lambda **o: ProgressTracker(track, **o)),
+        ("CollisionChecker", lambda **o: CollisionChecker(track, radius=0.1, **o)),
+        ("Sensors", lambda **o: Sensors(track, rays=[0.0], **o)),
+    ):
+        refuses(ValueError, f"{name}.origins must be None", lambda t=tool: t(**shared))
+        assert tool(origins=origins).localizer.origins is not None
+    progress = ProgressTracker(track, localizer=shared["localizer"])
+    text = r"ProgressTracker\.update\(position\) must be None with a shared localizer"
+    for position in ("nonsense", track.center[:, :1]):
+        refuses(ValueError, text, lambda p=position: progress.update(p))
+    progress.update()
+
+
+def test_numbers_of_agents(generator, gates):
+    for name, tool in (
+        ("Localizer", lambda a: Localizer(generator.track, a)),
+        ("Sensors", lambda a: Sensors(generator.track, a, rays=[0.0])),
+        ("Spawner", lambda a: Spawner(generator.track, a)),
+        ("GateCrossing", lambda a: GateCrossing(gates, a)),
+    ):
+        refuses(ValueError, rf"{name}\.num_agents must be in \[1, ", lambda t=tool: t(0))
+        refuses(TypeError, rf"{name}\.num_agents must be an int", lambda t=tool: t(1.5))

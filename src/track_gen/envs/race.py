@@ -20,6 +20,7 @@ from track_gen.checks import (
     check_choice,
     check_device,
     check_float,
+    check_floats,
     check_int,
 )
 from track_gen.config import TrackGenConfig
@@ -161,11 +162,8 @@ class RaceVectorEnv(VectorEnv):
         if not isinstance(vehicle, Vehicle):
             raise TypeError(f"{name}.vehicle must be a Vehicle, got {type(vehicle).__name__}")
         self.vehicle = vehicle
-        distances = [
-            check_float(f"{name}.look_ahead[{k}]", d, low=0.0, low_open=True)
-            for k, d in enumerate(look_ahead)
-        ]
-        angles = [check_float(f"{name}.rays[{k}]", a, low=-math.inf) for k, a in enumerate(rays)]
+        distances = check_floats(f"{name}.look_ahead", look_ahead, low=0.0, low_open=True)
+        angles = check_floats(f"{name}.rays", rays, low=-math.inf)
         ray_range = check_float(f"{name}.ray_range", ray_range, low=0.0, low_open=True)
         steps = check_int(f"{name}.max_episode_steps", max_episode_steps, low=1, high=2**31 - 1)
         laps = 0

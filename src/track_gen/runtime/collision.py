@@ -15,7 +15,7 @@ from track_gen.geometry import cos_sin
 from track_gen.polyline import planar
 from track_gen.row_launch import RowLaunch
 from track_gen.runtime.contact import Contact, box_contact, disc_contact, paths_hit_border
-from track_gen.runtime.localize import Localizer, shared_localizer, update_own
+from track_gen.runtime.localize import Localizer, own_or_shared, update_own
 from track_gen.runtime.rows import as_headings, as_mask, as_positions
 from track_gen.runtime.view import (
     LEFT,
@@ -247,11 +247,9 @@ class CollisionChecker:
         self.swept = check_bool("CollisionChecker.swept", swept)
         self._is_box = radius is None
         self._owns_localizer = localizer is None
-        if localizer is None:
-            localizer = Localizer(
-                track, num_agents, borders=False, origins=origins, num_threads=num_threads
-            )
-        self.localizer = shared_localizer("CollisionChecker", localizer, track, num_agents)
+        localizer = self.localizer = own_or_shared(
+            "CollisionChecker", localizer, track, num_agents, origins, num_threads
+        )
         """Where the places are read from."""
         E, A = self.num_envs, self.num_agents = localizer.num_envs, localizer.num_agents
         device = self.device = localizer.device

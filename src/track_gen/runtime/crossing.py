@@ -15,7 +15,7 @@ from typing import Any
 
 import warp as wp
 
-from track_gen.checks import check_float, check_int
+from track_gen.checks import check_float, check_int, check_threads
 from track_gen.gate_batch import GateSequence
 from track_gen.row_launch import RowLaunch
 from track_gen.runtime.events import BACKWARD, FORWARD, FRAME, MISS, NONE, CrossingEvent
@@ -329,6 +329,7 @@ class GateCrossing:
         name = type(self).__name__
         if not isinstance(gates, GateSequence):
             raise TypeError(f"{name} needs a GateSequence, got {type(gates).__name__}")
+        num_threads = check_threads(f"{name}.num_threads", num_threads)
         body = check_float(f"{name}.body_radius", body_radius, 0.0)
         thickness = check_float(f"{name}.frame_thickness", frame_thickness, 0.0)
         depth = thickness if frame_depth is None else frame_depth
@@ -337,7 +338,8 @@ class GateCrossing:
             clearance = check_float(f"{name}.clearance", clearance, 0.0)
         slots = check_int(f"{name}.max_events", max_events, low=1, high=64)
         first = check_int(f"{name}.first_target", first_target, low=0, high=gates.max_gates - 1)
-        E, A = self.num_envs, self.num_agents = gates.num_envs, check_agents(name, num_agents)
+        E = self.num_envs = gates.num_envs
+        A = self.num_agents = check_agents(f"{name}.num_agents", num_agents)
         device = self.device = gates.device
         self.gates = gates
         """The course; kept, and read at each step."""

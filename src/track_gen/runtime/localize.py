@@ -6,13 +6,14 @@ from typing import Any
 
 import warp as wp
 
-from track_gen.checks import as_origins, check_bool, check_float
+from track_gen.checks import as_origins, check_bool, check_float, check_threads
 from track_gen.row_launch import RowLaunch
 from track_gen.runtime.rows import (
     as_headings,
     as_mask,
     as_positions,
     check_agents,
+    check_track,
 )
 from track_gen.runtime.view import (
     TrackView,
@@ -29,7 +30,7 @@ from track_gen.runtime.view import (
     track_view,
 )
 
-__all__ = ["Localizer", "shared_localizer", "update_own"]
+__all__ = ["Localizer", "own_or_shared", "update_own"]
 
 wp.set_module_options({"enable_backward": False, "default_grid_stride": False})
 
@@ -150,6 +151,8 @@ class Localizer:
         origins: Any = None,
         num_threads: int | None = None,
     ) -> None:
+        check_track("Localizer", track)
+        num_threads = check_threads("Localizer.num_threads", num_threads)
         A = self.num_agents = check_agents("Localizer.num_agents", num_agents)
         E = self.num_envs = track.center.shape[0]
         self.track = track
@@ -250,13 +253,25 @@ class Localizer:
         self._forget(mask_in=chosen)
 
 
-def shared_localizer(owner: str, localizer: Any, track: Any, num_agents: int) -> Localizer:
-    """``localizer`` if it is one of this track for as many agents.
+def own_or_shared(
+    owner: str,
+    localizer: Any,
+    track: Any,
+    num_agents: int,
+    origins: Any,
+    num_threads: int | None,
+) -> Localizer:
+    """``localizer`` if it is one of this track for as many agents; None makes a new one.
 
     Raises:
-        TypeError: If it is not a localizer.
-        ValueError: If it is of another track or number of agents.
+        TypeError: If it is not a localizer, or the track is not one.
+        ValueError: If it is of another track or number of agents, or there are origins beside it.
     """
+    check_track(owner, track)
+    num_threads = check_threads(f"{owner}.num_threads", num_threads)
+    num_agents = check_agents(f"{owner}.num_agents", num_agents)
+    if localizer is None:
+        return Localizer(track, num_agents, borders=False, origins=origins, num_threads=num_threads)
     if not isinstance(localizer, Localizer):
         raise TypeError(f"{owner}.localizer must be a Localizer, got {type(localizer).__name__}")
     if localizer.track is not track:
@@ -265,6 +280,8 @@ def shared_localizer(owner: str, localizer: Any, track: Any, num_agents: int) ->
         raise ValueError(
             f"{owner}.localizer must be of num_agents={num_agents}, got {localizer.num_agents}"
         )
+    if origins is not None:
+        raise ValueError(f"{owner}.origins must be None beside a localizer, which brings its own")
     return localizer
 
 

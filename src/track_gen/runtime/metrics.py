@@ -13,11 +13,12 @@ import numpy as np
 import warp as wp
 
 from track_gen.block import block_lane, block_max, block_min, block_sum_int, block_sync
+from track_gen.checks import check_threads
 from track_gen.geometry import cross, point_segment_distance_squared
 from track_gen.polyline import next_index, planar, previous_index, walk_step
 from track_gen.row_launch import RowLaunch
 from track_gen.runtime.racing_line import SpeedProfile
-from track_gen.runtime.rows import as_mask
+from track_gen.runtime.rows import as_mask, check_track
 from track_gen.runtime.view import TrackView, is_drivable, track_view, vertex_curvature
 
 __all__ = ["TrackMetrics"]
@@ -437,6 +438,8 @@ class TrackMetrics:
         max_speed: float | None = None,
         num_threads: int | None = None,
     ) -> None:
+        check_track("TrackMetrics", track)
+        num_threads = check_threads("TrackMetrics.num_threads", num_threads)
         self.track = track
         E, N = track.center.shape
         device = self.device = track.center.device

@@ -20,7 +20,7 @@ from track_gen.checks import check_choice, check_float
 from track_gen.course_line import CourseLine
 from track_gen.row_launch import RowLaunch
 from track_gen.runtime.events import BACKWARD, FORWARD, NONE
-from track_gen.runtime.localize import Localizer, shared_localizer, update_own
+from track_gen.runtime.localize import Localizer, own_or_shared, update_own
 from track_gen.runtime.racing_line import RacingLine
 from track_gen.runtime.rows import as_mask
 from track_gen.runtime.view import TrackView, is_drivable, wrap_s
@@ -281,11 +281,9 @@ class ProgressTracker:
             "ProgressTracker.wrong_way_distance", wrong_way_distance, low=0.0, low_open=True
         )
         self._owns_localizer = localizer is None
-        if localizer is None:
-            localizer = Localizer(
-                track, num_agents, borders=False, origins=origins, num_threads=num_threads
-            )
-        self.localizer = shared_localizer("ProgressTracker", localizer, track, num_agents)
+        localizer = self.localizer = own_or_shared(
+            "ProgressTracker", localizer, track, num_agents, origins, num_threads
+        )
         """Where the places are read from."""
         E, A = self.num_envs, self.num_agents = localizer.num_envs, localizer.num_agents
         device = self.device = localizer.device
@@ -365,8 +363,12 @@ class ProgressTracker:
         Raises:
             TypeError: If a type or dtype is wrong.
             ValueError: If a shape or device is wrong, or ``position`` is missing without a shared
-                localizer.
+                localizer or given with one.
         """
+        if position is not None and not self._owns_localizer:
+            raise ValueError(
+                "ProgressTracker.update(position) must be None with a shared localizer: update that"
+            )
         update_own("ProgressTracker", self.localizer, self._owns_localizer, position, mask)
         every = self.localizer.every_env
         self._step(

@@ -17,11 +17,11 @@ import numpy as np
 import warp as wp
 
 from track_gen.block import block_lane, block_sync, scan_offsets_size
-from track_gen.checks import check_float, check_int
+from track_gen.checks import check_float, check_int, check_threads
 from track_gen.geometry import left_of, turn_angle
 from track_gen.polyline import measure_arc, next_index, planar, previous_index
 from track_gen.row_launch import RowLaunch
-from track_gen.runtime.rows import as_mask
+from track_gen.runtime.rows import as_mask, check_track
 from track_gen.runtime.view import TrackView, is_drivable, track_view, vertex_curvature
 
 __all__ = ["RacingLine", "SpeedProfile", "ideal_lap_time", "speed_profile"]
@@ -222,6 +222,8 @@ class RacingLine:
         rounds: int = 6,
         num_threads: int | None = None,
     ) -> None:
+        check_track("RacingLine", track)
+        num_threads = check_threads("RacingLine.num_threads", num_threads)
         margin = check_float("RacingLine.margin", margin, low=0.0, high=1.0)
         rounds = check_int("RacingLine.rounds", rounds, low=1, high=10000)
         E, N = track.center.shape
@@ -422,6 +424,8 @@ class SpeedProfile:
         max_speed: float | None = None,
         num_threads: int | None = None,
     ) -> None:
+        check_track("SpeedProfile", line)
+        num_threads = check_threads("SpeedProfile.num_threads", num_threads)
         limits = [
             check_float(f"SpeedProfile.{name}", value, low=0.0, high=1.0e12, low_open=True)
             for name, value in (

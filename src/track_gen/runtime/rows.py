@@ -1,4 +1,4 @@
-"""What all runtime tools share on the host: poses and masks as arrays."""
+"""What all runtime tools share on the host: tracks that are checked, poses and masks as arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,53 @@ __all__ = [
     "as_positions",
     "as_values",
     "check_agents",
+    "check_track",
 ]
+
+_TRACK_ARRAYS = {
+    **dict.fromkeys(("center", "outer", "inner", "tangent", "normal"), (wp.vec3f, 2)),
+    "arclen": (wp.float32, 2),
+    **dict.fromkeys(("length", "half_width"), (wp.float32, 1)),
+    **dict.fromkeys(("count", "winding"), (wp.int32, 1)),
+    "valid": (wp.bool, 1),
+}
+"""Types and dimensions of the arrays that a :class:`track_gen.runtime.TrackView` needs."""
+
+
+def check_track(name: str, track: Any) -> None:
+    """Refuse what has not the arrays of a track; ``curvature`` may be missing.
+
+    Raises:
+        TypeError: If an array is missing or of another type.
+        ValueError: If arrays differ in shape or device.
+    """
+    missing = [field for field in _TRACK_ARRAYS if not hasattr(track, field)]
+    if missing:
+        raise TypeError(
+            f"{name} needs a track, a racing line, a course line or anything with their arrays, "
+            f"got {type(track).__name__} without {', '.join(missing)}"
+        )
+    wanted = dict(_TRACK_ARRAYS)
+    if getattr(track, "curvature", None) is not None:
+        wanted["curvature"] = wanted["arclen"]
+    for field, (dtype, ndim) in wanted.items():
+        array = getattr(track, field)
+        if not isinstance(array, wp.array) or array.dtype is not dtype or array.ndim != ndim:
+            found = type(array).__name__
+            if isinstance(array, wp.array):
+                found = f"{array.dtype.__name__} of {array.ndim}"
+            raise TypeError(
+                f"{name}: {field} of the track must be a Warp array of {dtype.__name__} of {ndim} "
+                f"dimensions, got {found}"
+            )
+    shape, device = track.center.shape, track.center.device
+    for field, (_, ndim) in wanted.items():
+        array = getattr(track, field)
+        if array.shape != shape[:ndim] or array.device != device:
+            raise ValueError(
+                f"{name}: {field} of the track must have shape {shape[:ndim]} on device {device}, "
+                f"got {array.shape} on {array.device}"
+            )
 
 
 def check_agents(name: str, value: Any) -> int:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from track_gen.checks import check_float
+from track_gen.checks import check_float, check_floats
 from track_gen.geometry import cos_sin, cross, rotate
 from track_gen.polyline import next_index, planar
 from track_gen.row_launch import RowLaunch
-from track_gen.runtime.localize import Localizer, shared_localizer, update_own
+from track_gen.runtime.localize import Localizer, own_or_shared, update_own
 from track_gen.runtime.rows import as_headings, as_mask, as_positions
 from track_gen.runtime.view import (
     TrackView,
@@ -266,20 +266,15 @@ class Sensors:
         origins: Any = None,
         num_threads: int | None = None,
     ) -> None:
-        distances = [
-            check_float(f"Sensors.look_ahead[{k}]", d, low=-math.inf)
-            for k, d in enumerate(look_ahead)
-        ]
-        angles = [check_float(f"Sensors.rays[{k}]", a, low=-math.inf) for k, a in enumerate(rays)]
+        distances = check_floats("Sensors.look_ahead", look_ahead, low=-math.inf)
+        angles = check_floats("Sensors.rays", rays, low=-math.inf)
         max_range = check_float("Sensors.max_range", max_range, low=0.0, low_open=True)
         if not distances and not angles:
             raise ValueError("Sensors needs look_ahead distances or rays")
         self._owns_localizer = localizer is None
-        if localizer is None:
-            localizer = Localizer(
-                track, num_agents, borders=False, origins=origins, num_threads=num_threads
-            )
-        self.localizer = shared_localizer("Sensors", localizer, track, num_agents)
+        localizer = self.localizer = own_or_shared(
+            "Sensors", localizer, track, num_agents, origins, num_threads
+        )
         """Where the places are read from."""
         E, A = self.num_envs, self.num_agents = localizer.num_envs, localizer.num_agents
         device = self.device = localizer.device

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from track_gen.checks import as_origins, check_float, check_int
+from track_gen.checks import as_origins, check_float, check_int, check_threads
 from track_gen.course_line import CourseLine
 from track_gen.geometry import angle_of, wrap_angle
 from track_gen.rng import PerEnvSeededRNG, Stream, draw_uniform
@@ -18,6 +18,7 @@ from track_gen.runtime.rows import (
     as_mask,
     as_positions,
     check_agents,
+    check_track,
 )
 from track_gen.runtime.view import (
     TrackView,
@@ -333,6 +334,8 @@ class Spawner:
         origins: Any = None,
         num_threads: int | None = None,
     ) -> None:
+        check_track("Spawner", track)
+        num_threads = check_threads("Spawner.num_threads", num_threads)
         A = self.num_agents = check_agents("Spawner.num_agents", num_agents)
         E = self.num_envs = track.center.shape[0]
         device = self.device = track.center.device
@@ -481,6 +484,10 @@ class Spawner:
         """
         if self._random is None:
             raise RuntimeError("Spawner.random needs a Spawner with an rng")
+        if not isinstance(s_range, (tuple, list)) or len(s_range) != 2:
+            raise TypeError(
+                f"Spawner.random(s_range) must be a (first, last) pair, got {s_range!r}"
+            )
         first = check_float("Spawner.random(s_range[0])", s_range[0], low=-1.0, high=1.0)
         last = check_float("Spawner.random(s_range[1])", s_range[1], low=first, high=first + 1.0)
         lateral = check_float("Spawner.random(lateral)", lateral, low=0.0, high=1.0)

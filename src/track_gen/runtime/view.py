@@ -18,6 +18,7 @@ import warp as wp
 from track_gen.block import prefetch_point, prefetch_value
 from track_gen.geometry import angle_of, cross, turn_angle, wrap_angle
 from track_gen.polyline import next_index, planar, previous_index
+from track_gen.runtime.rows import check_track
 
 __all__ = [
     "BorderPlaces",
@@ -113,7 +114,12 @@ def track_view(track: Any, vertical: float = 0.0, origins: wp.array | None = Non
 
     Returns:
         A struct for kernel arguments. It must not outlive the arrays.
+
+    Raises:
+        TypeError: If an array is missing or of another type.
+        ValueError: If arrays differ in shape or device.
     """
+    check_track("track_view", track)
     view = TrackView()
     view.center = track.center
     view.inner = track.inner
