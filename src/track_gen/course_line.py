@@ -343,7 +343,3 @@ class CourseLine(Track):
     def arrays(self) -> dict[str, wp.array]:
         """All arrays by field name, not copied."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
-    def clone(self) -> CourseLine:
-        """An independent copy that no longer follows the gates."""
-        return CourseLine(**{name: wp.clone(array) for name, array in self.arrays().items()})

@@ -37,6 +37,8 @@ class PublishedArrays:
     _units: ClassVar[str]
     """What a file says about its units."""
     _placement: Placement | None = None
+    is_placed: bool = False
+    """Whether the positions are those of a world that all envs share: see :meth:`placed`."""
 
     @property
     def _first(self) -> wp.array:
@@ -59,7 +61,9 @@ class PublishedArrays:
 
     def clone(self: T) -> T:
         """An independent copy that survives the next ``generate()``."""
-        return type(self)(**{name: wp.clone(array) for name, array in self.arrays().items()})
+        copy = type(self)(**{name: wp.clone(array) for name, array in self.arrays().items()})
+        copy.is_placed = self.is_placed
+        return copy
 
     def placed(self: T, origins: Any, out: T | None = None, mask: Any = None) -> T:
         """The batch in a world that all envs share: every position shifted by its env's origin.
@@ -113,6 +117,7 @@ class PublishedArrays:
                 every = wp.full(self.num_envs, True, dtype=wp.bool, device=device)
             out._placement = Placement(source, out.arrays(), self._positions, every, device)
         out._placement(where, rows)
+        out.is_placed = True
         return out
 
     def _check_target(self, name: str, source: dict[str, wp.array], out: Any) -> None:

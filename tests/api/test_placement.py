@@ -20,7 +20,7 @@ from track_gen import (
     grid_origins,
 )
 from track_gen.batch import row_slice
-from track_gen.runtime import GateCrossing, Localizer
+from track_gen.runtime import GateCrossing, Localizer, RacingLine, Spawner
 
 E = 6
 POSITIONS = {
@@ -414,3 +414,19 @@ def test_envs_of_a_grid_do_not_meet():
         for b in range(a):
             (low, high), (other_low, other_high) = boxes[a], boxes[b]
             assert (high < other_low).any() or (other_high < low).any()
+
+
+@pytest.mark.parametrize("tool", [Localizer, Spawner])
+def test_tools_refuse_to_place_a_batch_twice(tool):
+    track = make(num_envs=4).generate()
+    origins = grid_origins(4, 3.0, "cpu")
+    world = track.placed(origins)
+    line = RacingLine(world)
+    assert not track.is_placed and world.is_placed and line.is_placed
+    for placed in (world, world.clone(), line):
+        with pytest.raises(
+            ValueError, match=rf"{tool.__name__}\.origins must be None for a placed"
+        ):
+            tool(placed, origins=origins)
+        tool(placed)
+    tool(track, origins=origins)

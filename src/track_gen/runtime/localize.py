@@ -6,7 +6,7 @@ from typing import Any
 
 import warp as wp
 
-from track_gen.checks import as_origins, check_bool, check_float, check_threads
+from track_gen.checks import check_bool, check_float, check_threads
 from track_gen.row_launch import RowLaunch
 from track_gen.runtime.rows import (
     as_headings,
@@ -14,6 +14,7 @@ from track_gen.runtime.rows import (
     as_positions,
     check_agents,
     check_track,
+    track_origins,
 )
 from track_gen.runtime.view import (
     TrackView,
@@ -160,9 +161,7 @@ class Localizer:
         plan_view = check_bool("Localizer.plan_view", plan_view)
         borders = check_bool("Localizer.borders", borders)
         reach = check_float("Localizer.reach", reach, low=0.0)
-        self.origins = (
-            None if origins is None else as_origins("Localizer.origins", origins, E, self.device)
-        )
+        self.origins = track_origins("Localizer.origins", track, origins)
         """World positions of the tracks, vec3f [E], or None."""
         self.view = track_view(track, 0.0 if plan_view else 1.0, self.origins)
         """The track as a kernel argument."""

@@ -229,6 +229,8 @@ class RacingLine:
         E, N = track.center.shape
         device = self.device = track.center.device
         self.track = track
+        self.is_placed = getattr(track, "is_placed", False)
+        """Whether the track is a placed one, and so the line."""
         self.num_envs = E
 
         def values() -> wp.array:

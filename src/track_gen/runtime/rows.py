@@ -6,7 +6,7 @@ from typing import Any
 
 import warp as wp
 
-from track_gen.checks import as_device_mask, check_int
+from track_gen.checks import as_device_mask, as_origins, check_int
 
 __all__ = [
     "as_headings",
@@ -15,6 +15,7 @@ __all__ = [
     "as_values",
     "check_agents",
     "check_track",
+    "track_origins",
 ]
 
 _TRACK_ARRAYS = {
@@ -61,6 +62,23 @@ def check_track(name: str, track: Any) -> None:
                 f"{name}: {field} of the track must have shape {shape[:ndim]} on device {device}, "
                 f"got {array.shape} on {array.device}"
             )
+
+
+def track_origins(name: str, track: Any, origins: Any) -> wp.array | None:
+    """Where each env's track stands in the world as vec3f [E]; None stays None.
+
+    Raises:
+        TypeError: If the type or dtype is wrong.
+        ValueError: If the shape or device is wrong, or the track is a placed one: its positions
+            are those of the world already.
+    """
+    if origins is None:
+        return None
+    if getattr(track, "is_placed", False):
+        raise ValueError(
+            f"{name} must be None for a placed track: its positions are those of the world already"
+        )
+    return as_origins(name, origins, track.center.shape[0], track.center.device)
 
 
 def check_agents(name: str, value: Any) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import warp as wp
 
-from track_gen.checks import as_origins, check_float, check_int, check_threads
+from track_gen.checks import check_float, check_int, check_threads
 from track_gen.course_line import CourseLine
 from track_gen.geometry import angle_of, wrap_angle
 from track_gen.rng import PerEnvSeededRNG, Stream, draw_uniform
@@ -19,6 +19,7 @@ from track_gen.runtime.rows import (
     as_positions,
     check_agents,
     check_track,
+    track_origins,
 )
 from track_gen.runtime.view import (
     TrackView,
@@ -369,9 +370,7 @@ class Spawner:
         self.every_env = wp.full(E, True, dtype=wp.bool, device=device)
         """A mask of all envs, bool [E]."""
 
-        self.origins = (
-            None if origins is None else as_origins("Spawner.origins", origins, E, device)
-        )
+        self.origins = track_origins("Spawner.origins", track, origins)
         """World positions of the tracks, vec3f [E], or None."""
         # A flight line may cross over itself: there the borders abreast count.
         vertical = float(isinstance(track, CourseLine))
