@@ -200,6 +200,8 @@ class BatchGenerator:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore what :meth:`state_dict` returned: the next ``generate()`` repeats bit for bit.
 
+        After an error nothing has changed.
+
         Raises:
             TypeError: If a type is wrong.
             KeyError: If an entry is missing or unknown.
@@ -208,5 +210,10 @@ class BatchGenerator:
         """
         name = f"{type(self).__name__}.load_state_dict(state)"
         check_entries(name, state, ("rng", "parameters"))
+        before = self.rng.state_dict()
         self.rng.load_state_dict(state["rng"])
-        self.parameters.load_state_dict(state["parameters"])
+        try:
+            self.parameters.load_state_dict(state["parameters"])
+        except BaseException:
+            self.rng.load_state_dict(before)
+            raise

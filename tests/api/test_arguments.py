@@ -272,3 +272,16 @@ def test_numbers_of_agents(generator, gates):
     ):
         refuses(ValueError, rf"{name}\.num_agents must be in \[1, ", lambda t=tool: t(0))
         refuses(TypeError, rf"{name}\.num_agents must be an int", lambda t=tool: t(1.5))
+
+
+def test_a_state_that_is_refused_changes_nothing():
+    generator = make(num_envs=4)
+    before = generator.state_dict()
+    state = {"rng": {**before["rng"], "seeds": before["rng"]["seeds"] + 1}}
+    state["parameters"] = {**before["parameters"], "rad": np.full((4, 2), np.nan)}
+    with pytest.raises(ValueError, match="must be ordered, finite"):
+        generator.load_state_dict(state)
+    after = generator.state_dict()
+    for part in before:
+        for name, value in before[part].items():
+            assert after[part][name].tobytes() == value.tobytes()
