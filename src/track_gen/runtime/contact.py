@@ -125,6 +125,18 @@ class BoxScan:
 
 
 @wp.func
+def _corner(h: wp.vec2f, k: int) -> wp.vec2f:
+    """Corner ``k`` of a box of half extents ``h``, counter-clockwise from the front left one."""
+    x = h[0]
+    y = h[1]
+    if k == 1 or k == 2:
+        x = -x
+    if k >= 2:
+        y = -y
+    return wp.vec2f(x, y)
+
+
+@wp.func
 def _depth_at(a: wp.vec2f, v: wp.vec2f, h: wp.vec2f, along: float, rate: float) -> wp.vec2f:
     """Depth in a box of half extents ``h`` of a place of the segment ``a .. a + v``, and its share.
 
@@ -209,13 +221,7 @@ def _scan_segment(
     # Only the corner that faces the segment can be its nearest, and the two beside it.
     inverse = 1.0 / wp.max(wp.dot(v, v), 1.0e-30)
     for k in range(4):
-        corner = wp.vec2f(h[0], h[1])
-        if k == 1:
-            corner = wp.vec2f(-h[0], h[1])
-        elif k == 2:
-            corner = wp.vec2f(-h[0], -h[1])
-        elif k == 3:
-            corner = wp.vec2f(h[0], -h[1])
+        corner = _corner(h, k)
         t = wp.clamp(wp.dot(corner - a, v) * inverse, 0.0, 1.0)
         r = corner - a - t * v
         d2 = wp.dot(r, r)
@@ -345,13 +351,7 @@ def _worst_corner(
     worst = Contact()
     worst.clearance = float(wp.inf)
     for k in range(4):
-        corner = wp.vec2f(h[0], h[1])
-        if k == 1:
-            corner = wp.vec2f(-h[0], h[1])
-        elif k == 2:
-            corner = wp.vec2f(-h[0], -h[1])
-        elif k == 3:
-            corner = wp.vec2f(h[0], -h[1])
+        corner = _corner(h, k)
         q = center + rotate(corner, direction)
         at = point_contact(view, env, wp.vec3f(q[0], q[1], 0.0), start)
         if at.clearance < worst.clearance:
@@ -479,14 +479,8 @@ def paths_hit_border(
             else:
                 for k in range(5):
                     corner = wp.vec2f(offset, 0.0)
-                    if k == 1:
-                        corner = wp.vec2f(offset + h[0], h[1])
-                    elif k == 2:
-                        corner = wp.vec2f(offset - h[0], h[1])
-                    elif k == 3:
-                        corner = wp.vec2f(offset - h[0], -h[1])
-                    elif k == 4:
-                        corner = wp.vec2f(offset + h[0], -h[1])
+                    if k < 4:
+                        corner += _corner(h, k)
                     start = p + rotate(corner, before)
                     end = p + u + rotate(corner, after)
                     hit = wp.min(hit, path_hit(start, end - start, a, v, 0.0))
